@@ -11,12 +11,12 @@
 struct vnni_format {
     /* Some rows of activations, at most `most`, times the eight weight rows of `l`. */
     void (*few)(const struct lanes *l, const uint8_t *const *rows, int32_t n, float *acc);
-    wide_unpack unpack; /* a block of sixteen weight rows */
-    vnni_run run;       /* and its products with many rows; NULL: of super-blocks, */
-    vnni_super_unpack super_unpack;
-    vnni_super_run super_run;
-    int32_t most;  /* rows that `few` takes */
-    unsigned kind; /* of panel */
+    wide_unpack unpack; /* blocks of sixteen weight rows */
+    vnni_run run;       /* and their products with many rows; NULL: the format has super-blocks, */
+    vnni_super_unpack super_unpack; /* which are unpacked */
+    vnni_super_run super_run;       /* and multiplied by these two */
+    int32_t most;                   /* rows that `few` takes */
+    unsigned kind;                  /* of panel */
 };
 
 static const struct vnni_format *vnni_format(const struct weight *w)

@@ -174,10 +174,9 @@ static inline vi octet_four_vnni(vi sum, const struct octet *o, int at, const ui
 static inline __attribute__((always_inline)) vf octet_dot_vnni(const struct octet *o, int shape,
                                                                const uint8_t *x, vf sum)
 {
-    const bool halves = shape & OCTET_HALVES, less = shape >> OCTET_LESS_SHIFT;
-    vi first = octet_four_vnni(less ? vi_load(x + octet_less(shape)) : vi_zero(), o, 0, x),
-       second =
-           octet_four_vnni(halves ? vi_load(x + PANEL_OCTET_LESS_32 + 32) : vi_zero(), o, 4, x);
+    const bool less = shape >> OCTET_LESS_SHIFT;
+    const vi first = octet_four_vnni(less ? vi_load(x + octet_less(shape)) : vi_zero(), o, 0, x),
+             second = octet_four_vnni(vi_zero(), o, 4, x);
     return octet_scale_sums(first, second, o, shape, x, sum);
 }
 #endif

@@ -1,7 +1,8 @@
 /* Activations of one byte with AVX512-VNNI. Weights lie as they do for AVX2's octets, eight blocks
  * of a row in the lanes (octet_formats.h), but vpdpbusd multiplies and adds up in int32: a block's
  * sum needs no joining, and formats of 8 bits go the same way. Many rows take sixteen weight rows,
- * one in each lane of a 512-bit vector (vnni_wide.h); all ways give the same bits.
+ * one in each lane of a 512-bit vector (vnni_wide.h; K-quants: vnni_super.h); all ways give the
+ * same bits.
  *
  * The code has 256-bit words of its own (kernels_octets_vnni.c); the kernels of avx512vnni call it.
  * Thread-safe: no state. */

@@ -146,12 +146,12 @@ static inline void put_sums(uint8_t *to, int lane, const struct quotients *q)
     put_int(to + PANEL_OCTET_LESS_12 + 4 * lane, -12 * total);
 }
 
+/* Of two bytes: those of one are super-blocks. */
 static inline void pack_k(uint8_t *to, int lane, const struct quotients *q, bool planes)
 {
     const int odd = lane % 2, at = lane / 2;
     if (planes) {
-        if (!q->one)
-            put_halves(to + 128 * odd + 4 * at, q->high);
+        put_halves(to + 128 * odd + 4 * at, q->high);
         put_halves(to + PANEL_OCTET_LOW + 128 * odd + 4 * at, q->low);
     } else {
         put_dwords(to + 256 * odd + 4 * at, vi_shuffle8(q->pairs[0], byte_order), 32);

@@ -63,8 +63,8 @@ enum panel_kind {
 #define PANEL_SUPER_HALF_SUMS 0 /* int16 [16]: of half blocks, in order */
 #define PANEL_SUPER_SUMS 528    /* int16 [8]: of blocks, in order */
 /* -32 times what each int16 of half a block's products with Q6_K adds up, in two vectors as the
- * planes' lanes are: those sums begin with it. They may overflow on the way, for the end fits:
- * eight products with -32 to 31. */
+ * planes' lanes are: those sums begin with it. Then they fit all the way: each of the eight
+ * products counts as one with -32, and once it is added, as one with at most 31. */
 #define PANEL_SUPER_LESS_32 544
 #define PANEL_OCTET_BYTES 640
 

@@ -1,8 +1,8 @@
 /* K-quants with activations of one byte (AVX512-VNNI). As super_tile.h: one scale of the
  * activations for 256 columns, the blocks' own scales multiplied in integers, floats once a
- * super-block; sums within one are exact, so all ways give the same bits. Up to VNNI_FEW rows take
- * a weight row at a time, eight blocks in the lanes; more take sixteen weight rows, one in each
- * lane. Included after vnni_wide.h. */
+ * super-block; sums within one are exact, so all ways give the same bits. Up to VNNI_SUPER_FEW rows
+ * (Q6_K: VNNI_SUPER_FEW_Q6) take a weight row at a time, eight blocks in the lanes; more take
+ * sixteen weight rows, one in each lane. Included after vnni_wide.h. */
 #pragma once
 #include "engine/cpu/kernels/vnni_wide.h"
 

@@ -1,12 +1,13 @@
 /* Many rows of one-byte activations (AVX512-VNNI): sixteen weight rows stand in the lanes of a
- * 512-bit vector, eight vectors of a block in registers, and every product takes four columns of a
- * row of activations from memory into all lanes. The activations are those of vnni_few.h, and each
- * lane of an octet has a running sum of its own here: the same bits. Included after vnni_few.h. */
+ * 512-bit vector, and every product takes four columns of a row of activations from memory into all
+ * lanes. The activations are those of vnni_few.h, and each lane of an octet has a running sum of
+ * its own here: the same bits. K-quants have a way of their own, vnni_super.h; how their weights
+ * are unpacked is at the end. Included after vnni_few.h. */
 #pragma once
 #include "engine/cpu/kernels/vnni_few.h"
 
 #define VNNI_OCTETS 2 /* of a weight row at a time: half as often are sums loaded and stored */
-#define VNNI_ROWS 8   /* of activations at a time: four sums just hide the products' latency */
+#define VNNI_ROWS 8   /* of activations at a time: four of them just hide a product's latency */
 
 /* A row of activations has a sum for each lane of an octet. */
 typedef float vnni_sums[8][WIDE_HALVES * LANES];
@@ -60,23 +61,21 @@ static inline __attribute__((always_inline)) void vnni_multiply_words(__m512i *t
  * for those. */
 #define VNNI_BYTES(shape) ((shape) | OCTET_BYTES(8))
 
-/* Products of one block, or (OCTET_HALVES) its h-th half, with `count` rows, a constant. */
+/* Products of one block with `count` rows, a constant. */
 static inline __attribute__((always_inline)) void vnni_products(const struct wide_block *b,
-                                                                int shape, int h, size_t block,
+                                                                int shape, size_t block,
                                                                 const uint8_t *const *octets,
                                                                 int count, __m512 *sum)
 {
     const struct wide_place place = wide_place(VNNI_BYTES(shape), block);
-    const bool halves = shape & OCTET_HALVES;
-    const int from = halves ? 4 * h : 0, to = halves ? 4 * h + 4 : 8;
-    const __m512 scale = _mm512_loadu_ps(&b->scale[h]);
+    const __m512 scale = _mm512_loadu_ps(b->scale[0]);
     __m512i total[VNNI_ROWS];
     UNROLL
     for (int t = 0; t < count; t++)
-        total[t] = shape >> OCTET_LESS_SHIFT ? vnni_four(octets[t] + place.less + 16 * (size_t)h)
-                                             : _mm512_setzero_si512();
+        total[t] =
+            shape >> OCTET_LESS_SHIFT ? vnni_four(octets[t] + place.less) : _mm512_setzero_si512();
     UNROLL
-    for (int i = from; i < to; i++) {
+    for (int i = 0; i < 8; i++) {
         const __m512i q = _mm512_loadu_si512(b->q[i]);
         UNROLL
         for (int t = 0; t < count; t++)
@@ -95,16 +94,12 @@ static inline __attribute__((always_inline)) void vnni_products(const struct wid
     }
 }
 
-/* What the blocks of one lane add to `count` rows: block `number` of each octet, of which there are
- * one or two; or (OCTET_HALVES) the h-th half of two blocks that follow each other. */
+/* What the blocks of one lane of each octet, of which there are one or two, add to `count` rows. */
 static inline __attribute__((always_inline)) void vnni_lane(const struct vnni_octets *o, int shape,
-                                                            int h, size_t number,
+                                                            size_t lane,
                                                             const uint8_t *const *octets, int count,
                                                             int n_octets, vnni_sums *sums)
 {
-    const bool halves = shape & OCTET_HALVES;
-    const size_t lane =
-        halves ? number + 4 * (size_t)h : wide_place(VNNI_BYTES(shape), number).lane;
     const vnni_sums *from = o->first ? vnni_zeros : sums;
     __m512 sum[VNNI_ROWS];
     UNROLL
@@ -112,17 +107,11 @@ static inline __attribute__((always_inline)) void vnni_lane(const struct vnni_oc
         sum[t] = _mm512_load_ps(from[t][lane]);
     UNROLL
     for (int i = 0; i < n_octets; i++) {
-        const struct wide_block *b = o->blocks + 8 * i;
         const uint8_t *x[VNNI_ROWS];
         UNROLL
         for (int t = 0; t < count; t++)
             x[t] = octets[t] + i * PANEL_OCTET_BYTES;
-        if (halves) {
-            vnni_products(b + 2 * number, shape, h, 2 * number, x, count, sum);
-            vnni_products(b + 2 * number + 1, shape, h, 2 * number + 1, x, count, sum);
-        } else {
-            vnni_products(b + number, shape, h, number, x, count, sum);
-        }
+        vnni_products(o->blocks + 8 * (size_t)i + lane, shape, lane, x, count, sum);
     }
     UNROLL
     for (int t = 0; t < count; t++)
@@ -183,21 +172,13 @@ static inline size_t vnni_share(const struct lanes *l, int32_t blocks, size_t pa
         for (int i = 0; i < (n); i++)                                                              \
             x[i] = rows[i] + at;                                                                   \
         const int32_t lanes = o->count < 8 ? o->count : 8;                                         \
-        if ((shape) & OCTET_HALVES)                                                                \
-            for (int h = 0; h < 2; h++)                                                            \
-                VNNI_LANES(o, shape, h, x, n, lanes / 2, sums);                                    \
+        if (o->count > 8)                                                                          \
+            for (int32_t k = 0; k < lanes; k++)                                                    \
+                vnni_lane(o, shape, (size_t)k, x, n, 2, sums);                                     \
         else                                                                                       \
-            VNNI_LANES(o, shape, 0, x, n, lanes, sums);                                            \
+            for (int32_t k = 0; k < lanes; k++)                                                    \
+                vnni_lane(o, shape, (size_t)k, x, n, 1, sums);                                     \
     }
-#define VNNI_LANES(o, shape, h, x, n, lanes, sums)                                                 \
-    do {                                                                                           \
-        if ((o)->count > 8)                                                                        \
-            for (int32_t k = 0; k < (lanes); k++)                                                  \
-                vnni_lane(o, shape, h, (size_t)k, x, n, 2, sums);                                  \
-        else                                                                                       \
-            for (int32_t k = 0; k < (lanes); k++)                                                  \
-                vnni_lane(o, shape, h, (size_t)k, x, n, 1, sums);                                  \
-    } while (0)
 VNNI_RUN(vnni_wide_less_8, OCTET_LESS(8))
 VNNI_RUN(vnni_wide_less_12, OCTET_LESS(12))
 VNNI_RUN(vnni_wide_less_128, OCTET_LESS(128))

@@ -34,8 +34,8 @@ struct workspace { /* device addresses; sizes for max_rows rows; rows are multip
     VkDeviceAddress sorted, tiles, n_tiles; /* (row, slot) pairs by expert */
     VkDeviceAddress counts; /* [n_expert] pairs of each, where sorted has a list for each; zero
                                between layers */
-    VkDeviceAddress
-        arrived; /* [RECORD_LIST_ROWS] behind counts: workgroups of router.comp; zero too */
+    /* [RECORD_LIST_ROWS] workgroups of router.comp that have a row's logits; zero between layers */
+    VkDeviceAddress arrived;
     struct heap heap;
 };
 
@@ -98,8 +98,8 @@ struct recorded_step {
 
 #define MAX_RECORDED 48
 
-/* Products of whole tiles of 128 rows by matmul_wide, and of few rows by matmul_few: not at all, on
- * the matrix units, or on plain arithmetic in their place (tests). */
+/* Products of whole tiles of 128 rows by matmul_wide, and of few rows by matmul_few, moe_few and
+ * attn_units: not at all, on the matrix units, or on plain arithmetic in their place (tests). */
 enum wide_products { WIDE_NONE, WIDE_UNITS, WIDE_EMULATED };
 
 struct tuning {       /* of the kernels for few rows; measured, see docs/speed/vulkan.md */

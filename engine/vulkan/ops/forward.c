@@ -144,9 +144,7 @@ static void router(struct forward *f, const struct moe_plan *p, const struct dev
     if (experts->tiled && l->router_x.n_matrix && f->r.n_rows <= RECORD_LIST_ROWS) {
         record_router(&f->r, p, l, layer, experts->lists);
         complete(f, "experts", layer);
-        if (b->model.pooled)
-            host_sync_load_experts(&f->r, layer);
-        return;
+        return; /* no pool: its models have no router_x */
     }
     struct linear_op op = {.label = "router",
                            .w = &l->router,

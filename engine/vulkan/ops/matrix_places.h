@@ -1,6 +1,6 @@
 /* Where a matrix of the units keeps its elements: Vulkan leaves it to the device which thread has
- * which. matmul_few puts weights into the registers of the units by itself, in the places that
- * coop_registers.glsl says; this asks the device whether they are so. */
+ * which. matmul_few, moe_few and attn_units fill the registers of the units themselves, in the
+ * places that coop_registers.glsl says; this asks the device whether they are so. */
 #pragma once
 #include "engine/vulkan/device/gpu.h"
 

@@ -101,17 +101,19 @@ static bool units_fit(const struct recorder *r, const struct attention_plan *a,
 }
 
 /* Of a workgroup of attn_units, and splits of a context at most. With q8 a split is short: for
- * one row more threads in fewer workgroups leave less to prepare and to merge (33: with four KV
- * heads as many as an H100 has multiprocessors). */
+ * one row more threads in fewer workgroups leave less to prepare and to merge (33 splits of four KV
+ * heads make as many workgroups as an H100 has multiprocessors). */
 #define UNIT_THREADS 128
 #define UNIT_THREADS_Q8 256
+#define UNIT_SHARED_Q8 (40u << 10) /* bytes that so many threads share; half as many: 24 KiB */
 #define UNIT_SPLITS_Q8 33u
 
 static struct attention_form units_form(const struct backend *b, const struct attention_plan *a,
                                         uint32_t n_rows)
 {
     const struct gpu_caps *c = &b->gpu.caps;
-    const uint32_t threads = b->kv_type == KV_Q8 && n_rows == 1 ? UNIT_THREADS_Q8 : UNIT_THREADS;
+    const bool many = b->kv_type == KV_Q8 && n_rows == 1 && c->max_shared >= UNIT_SHARED_Q8;
+    const uint32_t threads = many ? UNIT_THREADS_Q8 : UNIT_THREADS;
     struct attention_form f = {.lanes = c->subgroup < 32 ? c->subgroup : 32,
                                .heads = 1,
                                .groups = 1,

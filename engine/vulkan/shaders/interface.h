@@ -57,7 +57,7 @@ PLANES
 #define SPEC_BUFFERS 11 /* tiles in shared memory */
 #define SPEC_ODD 12     /* rows of W end in half a step */
 #define SPEC_LIST_ROWS                                                                             \
-    13 /* matmul, moe_route: each expert has a list of its pairs, of so many at most; 0: none */
+    13 /* matmul, moe_few, routers: each expert has a list of so many pairs at most; 0: none */
 
 #define SPEC_CHUNKS 10 /* matmul_few: chunks of a thread at a time; moe_few: of a row */
 #define SPEC_SLICES 11 /* matmul_few: of the columns */
@@ -71,7 +71,7 @@ PLANES
 #define SPEC_MATRIX_K 26
 #define LIST_SHORT_ROWS 32
 #define MATRIX_SIDE 16
-#define MATRIX_FEW 8    /* columns of a result of matmul_few, which has SPEC_MATRIX_N so */
+#define MATRIX_FEW 8    /* columns of a result of the units for few rows, as SPEC_MATRIX_N */
 #define WIDE_TILE_M 128 /* rows of W of a tile of matmul_wide */
 
 /* cast_f16 */

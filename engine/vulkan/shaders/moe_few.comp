@@ -168,13 +168,16 @@ void main()
     uint expert = uint(max(e, 0)), result = first_row(), at = expert_row(expert, p.rows) + min(result + lane() / 4, p.rows - 1);
     uint other = MODE == 1 ? at + (SPLIT_EXPERTS ? p.rows : p.up_at)
                            : expert_row(expert, p.rows) + min(result + lane() / 4 + 8, p.rows - 1);
+    if (SPLIT_EXPERTS && !find_pairs(e)) { /* an expert that no row uses may lie nowhere */
+        return;
+    }
     Planes w = expert_planes(p.w, expert, MODE == 1 ? 0 : 1);
     at *= CHUNKS;
     other *= CHUNKS;
     [[unroll]] for (uint i = 0; i < DEPTH; i++) { /* before anyone knows whose they are */
         fetch(w, at, other, min(i, STEPS - 1), low[i], high[i]);
     }
-    if (!find_pairs(e)) {
+    if (!SPLIT_EXPERTS && !find_pairs(e)) {
         return;
     }
     uint count = n_pairs;

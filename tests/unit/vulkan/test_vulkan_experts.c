@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/vulkan/ops/dispatch.h"
 #include "tests/unit/vulkan/vulkan_kernel_rig.h"
 #include "tests/unit/vulkan/vulkan_rig.h"
 
@@ -25,12 +26,13 @@ struct experts {
     struct device_mlp mlp;
     struct rig_span x, norm, h, ids, weights, rows, b_gate_up, b_down, gate, before;
     bool lists; /* many rows: each expert has a list of its pairs */
+    bool split; /* all rows use expert 0: the others lie nowhere */
     struct rig_span halves, sorted, counts;
 };
 
 static int n_matrix_of(const struct experts *x)
 {
-    return x->routed ? x->n_expert : 1;
+    return x->routed && !x->split ? x->n_expert : 1;
 }
 
 static void experts_init(struct experts *x)
@@ -59,7 +61,7 @@ static void experts_init(struct experts *x)
         const bool dead = x->n_x > 2 && t == x->n_x - 2;
         x->rows.rows[t][1] = dead ? STEP_PADDING : t;
         for (int k = 0; k < x->n_used; k++)
-            x->ids.i[t * x->n_used + k] = dead ? -1 : (t * 7 + k) % x->n_expert;
+            x->ids.i[t * x->n_used + k] = dead ? -1 : x->split ? 0 : (t * 7 + k) % x->n_expert;
         if (x->routed && x->n_used > 1 && t % 3 == 1) { /* a row that uses one expert less */
             x->rows.rows[t][3] = (x->n_used - 1) << 1;
             x->ids.i[(t + 1) * x->n_used - 1] = -1;
@@ -310,6 +312,17 @@ static void check_next(const struct experts *x)
         assert_int_equal(x->counts.u[i], 0);
 }
 
+/* As of experts of which only those in use were brought to the device. */
+static void split_table(struct experts *x)
+{
+    enum { WORDS = 2 * sizeof(struct push_planes) / 4 };
+    const struct rig_span table = rig_take(&rig, (size_t)x->n_expert * WORDS);
+    const struct push_planes first[2] = {dispatch_planes(&x->mlp.gate_up),
+                                         dispatch_planes(&x->mlp.down)};
+    memcpy(table.u, first, sizeof first);
+    x->layer.split_experts.table = table.at;
+}
+
 static void check_wide(struct experts *x)
 {
     struct stack gate_up, down;
@@ -325,6 +338,8 @@ static void check_wide(struct experts *x)
     x->mlp.gate_up = gate_up.m;
     x->mlp.gate_up.rows = (uint32_t)x->d_ff;
     x->mlp.down = down.m;
+    if (x->split)
+        split_table(x);
     wide_run(x);
     heap_fini(&first, &rig.b.gpu);
     struct hidden *h = calloc((size_t)(x->n_x * x->n_used) * (size_t)x->d_ff, sizeof *h);
@@ -395,6 +410,20 @@ static void test_whole_tiles(void **state)
     whole_tiles_end();
 }
 
+/* One expert of three is on the device, the others have no address: nobody may read there. */
+static void check_few_split(const struct weight_form *f, bool lists)
+{
+    struct experts x = shape_of(f, (int)(f - weight_forms), true);
+    x.n_expert = 3;
+    x.n_used = 1;
+    x.n_x = lists ? 9 : 3;
+    x.lists = lists;
+    x.split = true;
+    x.d = cols_of(f, 2);
+    x.d_ff = f->cols_step > 1 ? f->cols_step : 70;
+    check_wide(&x);
+}
+
 /* An expert with no pair, with fewer than eight, with more; columns of X in one part and in
  * several. At last without lists: two rows share two experts. */
 static void test_few_rows(void **state)
@@ -412,6 +441,7 @@ static void test_few_rows(void **state)
             x.d = cols_of(f, 2);
             x.d_ff = f->cols_step > 1 ? f->cols_step : 70;
             check_wide(&x);
+            check_few_split(f, i != 1);
         }
     }
     few_rows_end();

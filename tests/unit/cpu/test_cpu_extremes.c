@@ -1,0 +1,101 @@
+/* Products of K-quants with activations of one byte where all numbers are as large as they can be:
+ * sums in 16 bits must hold them. Activations of 1 and -1 are exact, so the result is as well but
+ * for the rounding of floats. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/support/cpu_weights.h"
+#include "tests/unit/support/guarded.h"
+#include "engine/cpu/kernels/kernels.h"
+
+enum { COLS = 512, ROWS = 16, N = 9 };
+
+static float x[N][COLS];
+
+/* All of one sign; both in turn; as pairs, fours and halves of blocks have them. */
+static void fill_x(void)
+{
+    static const int alike[N] = {COLS, COLS, 1, 2, 4, 8, 16, 32, 3};
+    for (int i = 0; i < N; i++)
+        for (int c = 0; c < COLS; c++)
+            x[i][c] = (c / alike[i] + i) % 2 ? -1 : 1;
+}
+
+/* Scales of the largest size, and numbers that all have these bits. */
+static void fill_weight(struct random_weight *r, uint8_t bits, uint8_t scale)
+{
+    const size_t bytes = r->w.type == WEIGHT_Q4_K ? 144 : r->w.type == WEIGHT_Q5_K ? 176 : 210;
+    for (size_t at = 0; at < ROWS * r->w.row_bytes; at += bytes) {
+        uint8_t *block = r->data + at;
+        if (r->w.type == WEIGHT_Q6_K) {
+            memset(block, bits, 192);
+            memset(block + 192, scale, 16);
+        } else {
+            memset(block + 4, 0xff, 12);
+            memset(block + 16, bits, bytes - 16);
+        }
+    }
+}
+
+static void check(const struct kernels *k, const struct weight *w, int n)
+{
+    struct panel p;
+    const unsigned kinds = kernels_panel_kinds(k, w, false, true);
+    void *memory = guarded_alloc(panel_bytes(n, COLS, kinds), 64);
+    _Alignas(64) float acc[N * KERNEL_MAX_LANES];
+    float row[COLS];
+    panel_place(&p, n, COLS, kinds, memory);
+    for (int i = 0; i < n; i++)
+        k->pack(&p, i, x[i]);
+    for (int r = 0; r < ROWS; r++) {
+        weight_row_f32(w, 0, r, row);
+        k->tile(&(struct tile){.weight = w, .row = r / k->lanes * k->lanes, .panel = &p, .n = n},
+                false, acc);
+        for (int i = 0; i < n; i++) {
+            double want = 0, size = 0;
+            for (int c = 0; c < COLS; c++) {
+                want += (double)row[c] * (double)x[i][c];
+                size += fabs((double)row[c]);
+            }
+            const double got = (double)acc[i * k->lanes + r % k->lanes];
+            if (!(fabs(got - want) <= 1e-5 * size))
+                fail_msg("%s, %s, row %d of %d: got %.9g, want %.9g", k->name, w->name, i, n, got,
+                         want);
+        }
+    }
+    guarded_free(memory);
+}
+
+static void test_sums_hold_the_largest_numbers(void **state)
+{
+    static const uint8_t bits[] = {0xff, 0, 0xf0}, scales[] = {0x80, 0x7f};
+    (void)state;
+    fill_x();
+    for (int f = 0; f < n_weight_forms; f++) {
+        struct random_weight r;
+        if (weight_forms[f].type < WEIGHT_Q4_K || weight_forms[f].type > WEIGHT_Q6_K)
+            continue;
+        random_weight_init(&r, &weight_forms[f], 1, ROWS, COLS, 0, 1);
+        for (int b = 0; b < 3; b++)
+            for (int s = 0; s < 2; s++) {
+                fill_weight(&r, bits[b], scales[s]);
+                for (int i = 0; kernels_available(i); i++)
+                    for (int n = 1; n <= N; n += n < 4 ? 1 : 5)
+                        check(kernels_available(i), &r.w, n);
+            }
+        random_weight_fini(&r);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums_hold_the_largest_numbers)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
