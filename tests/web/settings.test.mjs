@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { eventually } from '../api/harness.mjs';
 import { axe, RULES } from './axe.mjs';
-import { answered, becomes, closeSettings, noBrowser, openHouse, openSettings, order, say, until } from './page.mjs';
+import { answered, becomes, closeSettings, noBrowser, openHouse, openSettings, order, reads, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 let house, page;
@@ -27,7 +27,7 @@ const current = async () => (await house.server.json('GET', `/api/conversations/
 test('each value says where it comes from', opts, async () => {
   await fresh();
   await open();
-  assert.match(await origin('temperature'), /^Model default: [\d.]+$/);
+  await reads(page.locator('[data-field=temperature] .origin'), /^Model default: [\d.]+$/);
   await page.fill('[name=temperature]', '0.4');
   assert.equal(await origin('temperature'), 'This chat');
   const slider = page.getByRole('slider', { name: 'Temperature' });
