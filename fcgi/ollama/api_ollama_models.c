@@ -38,9 +38,9 @@ static cJSON *running_entry(const struct request *r, const struct status_page *p
 {
     cJSON *m = ollama_facts_entry(r, page);
     cJSON_DeleteItemFromObject(m, "modified_at");
-    cJSON *size = cJSON_CreateNumber((double)(page->loaded_weight_bytes + page->kv_bytes +
-                                              page->state_bytes + page->work_bytes +
-                                              page->recall_bytes));
+    cJSON *size =
+        cJSON_CreateNumber((double)(page->loaded_weight_bytes + page->kv_bytes + page->state_bytes +
+                                    page->work_bytes + page->recall_bytes));
     cJSON_ReplaceItemInObjectCaseSensitive(m, "size", size);
     cJSON_AddNumberToObject(m, "size_vram", (double)page->device_bytes);
     return m;
