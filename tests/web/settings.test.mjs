@@ -17,7 +17,7 @@ after(async () => { await house?.close(); });
 const fresh = async () => { await page.goto(`${house.server.url}/#/`); await page.waitForSelector('#welcome:not([hidden])'); };
 const open = async () => {
   await page.click('#settings');
-  await page.waitForSelector('#settings-dialog[open]');
+  await page.waitForSelector('#settings-dialog[open] #settings-form:not([aria-busy])'); // with its values
   await page.evaluate(() => { document.querySelector('.settings-advanced').open = true; });
 };
 const save = async () => { await page.click('#settings-form .primary'); await until(page, () => !document.querySelector('#settings-dialog')); };
