@@ -104,7 +104,7 @@ static void as_begun(struct store_message *m)
 {
     m->status = MESSAGE_RUNNING;
     m->content = m->reasoning = "";
-    m->tool_calls = m->error = m->error_detail = m->timings = NULL;
+    m->tool_calls = m->runs = m->error = m->error_detail = m->timings = NULL;
     m->has_usage = false;
     m->finished_at = 0;
 }

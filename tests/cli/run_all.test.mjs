@@ -1,6 +1,8 @@
-// That the whole check, ended early, leaves nothing running: a lane that is left would join the next check.
+// That the whole check, ended early, leaves nothing running: a lane that is left would join the next check. And what it makes of a file that
+// fails once.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -24,7 +26,7 @@ const lives = (pid) => { try { process.kill(pid, 0); return true; } catch { retu
 const soon = (what, said) => eventually(() => assert.ok(what(), said));
 
 function check(t, dir, env = {}) {
-  const child = spawn('sh', [path.join(dir, 'tests/run-all'), path.join(dir, 'build/release')], { detached: true, stdio: 'ignore', env: { ...process.env, PATH: `${dir}/bin:${process.env.PATH}`, ...env } });
+  const child = spawn('sh', [path.join(dir, 'tests/run-all'), path.join(dir, 'build/release')], { detached: true, stdio: ['ignore', 'pipe', 'ignore'], env: { ...process.env, PATH: `${dir}/bin:${process.env.PATH}`, ...env } });
   t.after(() => {
     if (lives(-child.pid)) process.kill(-child.pid, 'SIGKILL');
     rmSync(dir, { recursive: true, force: true });
@@ -54,5 +56,26 @@ for (const [signal, whom] of [['SIGTERM', 'itself'], ['SIGINT', 'its group, as C
     await ended;
     if (signal === 'SIGKILL') process.kill(Number(readFileSync(path.join(dir, 'node.pid'), 'utf8')), 'SIGKILL'); // of what ran then nobody can take care
     await soon(() => !lives(group), 'nothing of it is left');
+  });
+}
+
+for (const [what, file, ends] of [
+  ['fails once is run again, and told', "if (!existsSync(mark)) { writeFileSync(mark, ''); throw new Error('the first time'); }", /unsteady[^\n]*API: shaky[^\n]*\n1 passed, 0 failed/],
+  ['fails twice fails the check', "throw new Error('each time');", /\n0 passed, 1 failed/],
+]) {
+  test(`a file that ${what}`, async (t) => {
+    const dir = standIn(`exec "${process.execPath}" "$@"`);
+    for (const folder of ['tests/sdk', 'build/python']) mkdirSync(path.join(dir, folder));
+    for (const name of ['tests/sdk/requirements.txt', 'build/python/.installed']) writeFileSync(path.join(dir, name), ''); // nothing is to be installed
+    writeFileSync(path.join(dir, 'tests/api/x.test.mjs'), `import { existsSync, writeFileSync } from 'node:fs';
+      import { test } from 'node:test';
+      const mark = ${JSON.stringify(path.join(dir, 'mark'))};
+      test('shaky', () => { ${file} });`);
+    const child = check(t, dir, { NODE_TEST_CONTEXT: undefined });
+    let said = '';
+    child.stdout.on('data', (piece) => { said += piece; });
+    const [code] = await once(child, 'close');
+    assert.match(said, ends);
+    assert.equal(code, / 0 failed/.test(ends.source) ? 0 : 1);
   });
 }

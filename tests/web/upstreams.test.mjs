@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { png } from '../api/files.mjs';
 import { FakeUpstream, addUpstream } from '../api/upstream_rig.mjs';
-import { answered, lastAnswer, noBrowser, openHouse, say, until } from './page.mjs';
+import { answered, becomes, lastAnswer, noBrowser, openHouse, order, say, until } from './page.mjs';
 
 const opts = { skip: noBrowser };
 let house, page, up;
@@ -56,6 +56,30 @@ test('what is sent right after a choice goes to the model that was chosen', opts
   await page.locator('#model').click();
   await page.getByRole('menuitemradio').first().click();
   await until(page, () => document.querySelector('#model .model-name').textContent !== 'far-model');
+});
+
+test('what is sent after a choice that fails goes to no other model, and to its own chat also from elsewhere', opts, async () => {
+  const during = async (where, end, choice) => { // something is done while the choice is on its way
+    let release;
+    const held = new Promise((done) => { release = done; });
+    await page.route(where, async (route) => { await held; await end(route); }, { times: 1 });
+    await pick('far-model');
+    await page.fill('#composer-text', 'Hello');
+    await page.press('#composer-text', 'Enter');
+    await choice();
+    release();
+  };
+  const fresh = async () => { await page.goto(`${house.server.url}/#/`); await page.waitForSelector('#welcome:not([hidden])'); };
+  await fresh();
+  await during('**/api/defaults', (route) => route.abort(), () => until(page, () => document.querySelector('#composer-text').value === ''));
+  await until(page, () => document.querySelector('#composer-text').value === 'Hello');
+  assert.equal(await page.locator('.message').count(), 0);
+  await say(page, order({ text: 'Near.' }));
+  await answered(page);
+  const [, id] = /#\/c\/(\w+)/.exec(page.url());
+  await during(`**/api/conversations/${id}`, (route) => route.continue(), fresh);
+  await becomes(async () => (await house.server.json('GET', `/api/conversations/${id}`)).body.messages.map((m) => m.content).slice(2), ['Hello', 'From far away.']);
+  assert.equal(await page.locator('.message').count(), 0);
 });
 
 test('a picture goes along where the chosen model sees, and says so where it does not', opts, async () => {

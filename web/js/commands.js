@@ -22,22 +22,25 @@ async function saveSettings(settings, conversation = state.current) {
   drawComposer();
 }
 
+/** Resolves to whether it is kept. */
 async function choose(values, conversation) {
   try {
     const before = conversation?.settings || (Object.keys(state.draftSettings).length ? state.draftSettings : await call("GET", "/api/defaults"));
     const all = Object.entries({ ...before, ...values });
     await saveSettings(conversation && !conversation.temporary ? values : Object.fromEntries(all.filter(([, value]) => value !== null)), conversation);
     emit("settings-changed");
-  } catch (error) { toast(error.message); }
+    return true;
+  } catch (error) { toast(error.message); return false; }
 }
 
 /** null takes a value away. One choice after the other, as they were made, and for the chat that was open then; what is sent meanwhile waits
  *  (sending.js). */
 on("choose-settings", (values) => {
   const { current, visit } = state;
-  const mine = state.choosing = Promise.resolve(state.choosing).then(async () => {
-    if (current || state.visit === visit) await choose(values, current || state.current); // a new chat may have got its row
+  const mine = state.choosing = Promise.resolve(state.choosing).then(async (lost) => {
+    const kept = (!current && state.visit !== visit) || await choose(values, current || state.current); // a new chat may have got its row
     if (state.choosing === mine) state.choosing = null;
+    return kept ? lost : visit;
   });
 });
 async function openSettings(field = "") {

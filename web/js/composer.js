@@ -62,6 +62,7 @@ export function giveBackText(key, typed) {
   if (!typed) return;
   const whole = (since) => [typed, since].filter(Boolean).join("\n");
   if (draftOf === key) { setText(whole(text.value)); return; }
+  if (key === "temporary") return; // of such a chat nothing is kept
   try { sessionStorage.setItem(`draft:${key}`, whole(sessionStorage.getItem(`draft:${key}`))); } catch { /* private mode */ }
 }
 

@@ -19,7 +19,6 @@ export function placeOf(hash) {
 }
 
 async function ensureConversation() {
-  if (state.current) return state.current;
   const mine = state.visit;
   if (state.temporary) {
     state.current = (await import("./temporary.js")).newTemporary();
@@ -64,9 +63,9 @@ addEventListener("hashchange", () => { if (placeOf(location.hash).id !== (proble
 on("answer-start", forgive);
 
 /** Why nothing is sent now: what is typed stays where it is, and nothing is made that could not be answered. */
-function blocked() {
+function blocked(conversation) {
   const why = trouble();
-  if ((state.current?.settings || state.draftSettings).model && state.reach !== "offline") return ""; // another server answers
+  if ((conversation?.settings || state.draftSettings).model && state.reach !== "offline") return ""; // another server answers
   return why && (state.reach === "offline" || /^model_/.test(why.reason || "")) ? why.long : "";
 }
 
@@ -84,25 +83,29 @@ const posting = new Set(); // ids of the chats ("": a new one) to which somethin
 
 /** Sends; what was typed goes back into its chat's box when the server did not take it. Resolves to whether it did. */
 export async function post(body, typed = "", files = []) {
-  let chat = state.current?.id || placeOf(location.hash).id || "";
-  const giveBack = () => { giveBackText(chat, typed); giveBackFiles(chat, files); };
   const { choosing, visit } = state;
-  if (choosing) { // the model that was chosen just now is to answer
-    await choosing;
-    if (state.visit !== visit) { giveBack(); return false; }
+  const here = () => state.current?.id || placeOf(location.hash).id || "";
+  let chat = here(), open = state.current;
+  const giveBack = () => { giveBackText(chat, typed); giveBackFiles(chat, files); };
+  if (choosing) { // the model that was chosen just now is to answer, and no other
+    const lost = await choosing;
+    if (lost === visit || (state.visit !== visit && !(open && !open.temporary))) { giveBack(); return false; }
+    if (!open) { chat = here(); open = state.current; } // it may have got its row
   }
-  if (posting.has(chat) || (chat && !state.current)) { giveBack(); return false; } // a second Enter or click; a chat that is still being read
-  if (blocked()) {
+  if (posting.has(chat) || (chat && !open)) { giveBack(); return false; } // a second Enter or click; a chat that is still being read
+  const why = blocked(open);
+  if (why) {
     giveBack();
-    refuse(chat, blocked());
+    if (here() === chat) refuse(chat, why);
+    else toast(why, 5000);
     return false;
   }
   posting.add(chat);
-  const fresh = !state.current;
+  const fresh = !open;
   let made = null;
   if (files.length) body.attachments = files.map((f) => f.id);
   try {
-    const [conversation] = await Promise.all([ensureConversation(), loadMarkdown()]);
+    const [conversation] = await Promise.all([open || ensureConversation(), loadMarkdown()]);
     posting.delete(chat);
     posting.add(chat = conversation.id);
     if (conversation.temporary && files.length) throw new Error(t("header.temporaryNoFiles"));

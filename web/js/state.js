@@ -13,7 +13,7 @@ export const state = {
   visit: 0,              // how often one went somewhere else: what was begun before acts there no more
   project: undefined,    // id of the project in which a new chat would begin
   draftSettings: {},     // for a chat that has no row yet
-  choosing: null,        // a promise while a choice for the next answer is being kept
+  choosing: null,        // while a choice for the next answer is on its way: a promise, of the visit in which one could not be kept
   temporary: false,      // the chat that is shown, or would begin, is kept nowhere
 };
 

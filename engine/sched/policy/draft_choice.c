@@ -69,8 +69,6 @@ static double within(double v, double least, double most)
 
 static void measure(const struct draft_costs *c, struct draft_cost *cost, double ms, int32_t most)
 {
-    if (cost->n && c->n_notes - cost->at >= STALE)
-        cost->n = 0;
     if (cost->n < most)
         cost->n++;
     cost->ms += (ms - cost->ms) / cost->n;
@@ -86,14 +84,17 @@ static bool prepared(const struct draft_cost *plain, const struct draft_cost *mo
 }
 
 /* What counts of a step's time: that it was disturbed is no fault of the drafts in it. */
-static double believed(const struct draft_cost *plain, struct draft_cost *more, int32_t drafted,
-                       double ms)
+static double believed(const struct draft_costs *c, struct draft_cost *plain,
+                       struct draft_cost *more, int32_t drafted, double ms)
 {
-    if (!plain->n || (drafted && !more->n))
+    struct draft_cost *own = drafted ? more : plain;
+    if (own->n && c->n_notes - own->at >= STALE)
+        own->n = 0;
+    if (!plain->n || !own->n)
         return ms;
     const double usual = plain->ms + (drafted ? more->ms : 0);
-    if (drafted && more->n < ENOUGH && OUTLIER * ms < usual)
-        more->n = 0; /* it was those before that were disturbed */
+    if (own->n < ENOUGH && OUTLIER * ms < usual)
+        own->n = 0; /* it was those before that were disturbed */
     return ms > OUTLIER * usual ? OUTLIER * usual : ms;
 }
 
@@ -105,7 +106,7 @@ void draft_costs_note(struct draft_costs *c, const struct draft_step *s)
     struct draft_cost *plain = &c->plain[s->rows];
     const int32_t drafted = s->drafted < DRAFT_ROWS_MAX ? s->drafted : DRAFT_ROWS_MAX;
     struct draft_cost *more = &c->more[load_of(s->rows)][drafted];
-    double ms = believed(plain, more, drafted, s->ms);
+    double ms = believed(c, plain, more, drafted, s->ms);
     if (!drafted) {
         measure(c, plain, ms, SMOOTH_N);
     } else if (plain->n && prepared(plain, more, drafted, ms)) {

@@ -153,6 +153,32 @@ static void test_the_first_step_of_a_size_says_little_of_the_next(void **state)
     assert_true(draft_costs_ms(&costs, 1, 2) < 15);
 }
 
+static double plain_after(double first, double then, int n)
+{
+    struct draft_costs costs = {0};
+    draft_costs_note(&costs, &(struct draft_step){.rows = 5, .tokens = 5, .ms = first});
+    for (int k = 0; k < n; k++)
+        draft_costs_note(&costs, &(struct draft_step){.rows = 5, .tokens = 5, .ms = then});
+    return draft_costs_ms(&costs, 5, 0);
+}
+
+/* Each number of answers has a first step, which must not make what follows look cheap. */
+static void test_the_first_plain_step_says_little_of_the_next(void **state)
+{
+    assert_true(plain_after(999, 10, 3) < 11);
+    assert_true(plain_after(12, 10, 3) > 10);
+}
+
+static void test_a_time_of_long_ago_does_not_hold_back_what_is_measured_now(void **state)
+{
+    struct draft_costs costs = {0};
+    draft_costs_note(&costs, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 10});
+    for (int k = 0; k < 1100; k++)
+        draft_costs_note(&costs, &(struct draft_step){.rows = 2, .tokens = 2, .ms = 50});
+    draft_costs_note(&costs, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 40});
+    assert_true(draft_costs_ms(&costs, 1, 0) > 39);
+}
+
 static void test_a_full_step_is_not_filled_with_drafts(void **state)
 {
     const struct device busy = {10, 10}; /* each row costs a whole one: nothing is to be won */
@@ -238,6 +264,8 @@ int main(void)
         cmocka_unit_test(test_drafts_that_are_made_anyway_do_not_keep_others_out),
         cmocka_unit_test(test_a_plain_step_that_was_disturbed_pays_for_no_more_tries),
         cmocka_unit_test(test_the_first_step_of_a_size_says_little_of_the_next),
+        cmocka_unit_test(test_the_first_plain_step_says_little_of_the_next),
+        cmocka_unit_test(test_a_time_of_long_ago_does_not_hold_back_what_is_measured_now),
         cmocka_unit_test(test_a_full_step_is_not_filled_with_drafts),
         cmocka_unit_test(test_answers_that_end_make_drafts_look_no_cheaper),
         cmocka_unit_test(test_a_change_of_the_text_changes_the_choice),
