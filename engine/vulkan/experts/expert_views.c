@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "engine/format/weight_block.h"
 #include "engine/vulkan/weights/block_decode.h"
 
 /* Affine: scale, bias, scale, bias ... become scales, then biases. Codes stay where they are. */
@@ -67,22 +68,23 @@ static bool view_of(const struct device_model *m, const struct device_experts *x
             return false;
         planes[i] = planes[i] ? planes[i] + (size_t)first * l->row_bytes[i] : NULL;
     }
-    *view =
-        (struct weight){.type = w->type == WEIGHT_MXFP4_BLOCK ? WEIGHT_MXFP4 : w->type,
-                        .bits = w->bits,
-                        .group = w->group,
-                        .scale_type = w->type == WEIGHT_MXFP4_BLOCK ? SCALE_E8M0 : w->scale_type,
-                        .n_matrix = w->n_matrix,
-                        .rows = w->rows,
-                        .cols = w->cols,
-                        .row_bytes = l->row_bytes[0],
-                        .matrix_bytes = x->each[which][0],
-                        .scale_row_bytes = l->row_bytes[1],
-                        .scale_matrix_bytes = x->each[which][1],
-                        .data = planes[0],
-                        .scales = planes[1],
-                        .biases = planes[2],
-                        .name = w->name};
+    const bool laid_out =
+        w->type == WEIGHT_MXFP4_BLOCK; /* its scales now in a plane of their own */
+    *view = (struct weight){.type = laid_out ? WEIGHT_MXFP4 : w->type,
+                            .bits = w->bits,
+                            .group = laid_out ? weight_block_cols(w->type) : w->group,
+                            .scale_type = laid_out ? SCALE_E8M0 : w->scale_type,
+                            .n_matrix = w->n_matrix,
+                            .rows = w->rows,
+                            .cols = w->cols,
+                            .row_bytes = l->row_bytes[0],
+                            .matrix_bytes = x->each[which][0],
+                            .scale_row_bytes = l->row_bytes[1],
+                            .scale_matrix_bytes = x->each[which][1],
+                            .data = planes[0],
+                            .scales = planes[1],
+                            .biases = planes[2],
+                            .name = w->name};
     return planes[0] != NULL;
 }
 

@@ -74,6 +74,7 @@ static void lay_out(const struct weight *w, const struct device_layout *l, int p
 static void check_view(const struct expert_rows_layer *v, const struct weight *view,
                        const struct weight *file, int n)
 {
+    assert_int_equal(weight_matrix_bytes(view), weight_matrix_bytes(file));
     float want[1024], got[1024];
     const size_t room = (size_t)n * (weight_row_size(file) + 2 * weight_scale_row_size(file));
     uint8_t *scratch = malloc(room + 1);
