@@ -96,47 +96,20 @@ static struct octet_rows vnni_activations(const struct tile *t, const struct vnn
     return x;
 }
 
-static int vnni_place_rows(const struct tile *t, struct lanes l[WIDE_HALVES], float *acc)
-{
-    const int halves = t->weight->rows - t->row > LANES ? WIDE_HALVES : 1;
-    struct tile half = *t;
-    for (int i = 0; i < halves; i++, half.row += LANES) {
-        lanes_init(&l[i], &half, acc);
-        l[i].tile = t;
-    }
-    return halves;
-}
-
-/* From one whole tile to the next. */
-static inline void vnni_step(struct lanes *l)
-{
-    const struct weight *w = l->tile->weight;
-    const size_t row = WIDE_HALVES * LANES * w->row_bytes,
-                 scale = WIDE_HALVES * LANES * w->scale_row_bytes;
-    UNROLL
-    for (int r = 0; r < LANES; r++) {
-        l->data[r] += row;
-        l->row[r] += WIDE_HALVES * LANES;
-        l->scales[r] = l->scales[r] ? l->scales[r] + scale : NULL;
-        l->biases[r] = l->biases[r] ? l->biases[r] + scale : NULL;
-    }
-}
-
 /* Whole tiles times at most f->most rows: placing a tile's rows anew takes as long as some of its
  * products. Returns how many of the tiles are done. */
 static int32_t vnni_few_tiles(const struct tile *t, const struct vnni_format *f,
                               const struct octet_rows *x, float *acc)
 {
-    const int32_t whole = (t->weight->rows - t->row) / (WIDE_HALVES * LANES),
-                  count = whole < t->more + 1 ? whole : t->more + 1;
+    const int32_t count = wide_whole(t);
     struct lanes l[WIDE_HALVES];
     if (t->n > f->most || count == 0)
         return 0;
-    vnni_place_rows(t, l, acc);
+    wide_init(t, l, acc);
     for (int32_t i = 0; i < count; i++, acc += t->n * WIDE_HALVES * LANES)
         for (int half = 0; half < WIDE_HALVES; half++) {
             f->few(&l[half], x->row, t->n, acc + half * LANES);
-            vnni_step(&l[half]);
+            wide_step(&l[half]);
         }
     return count;
 }
@@ -145,7 +118,7 @@ static void vnni_tile(const struct tile *t, const struct vnni_format *f, const s
                       float *acc)
 {
     struct lanes l[WIDE_HALVES];
-    const int halves = vnni_place_rows(t, l, acc);
+    const int halves = wide_init(t, l, acc);
     if (halves == 1) /* rows that do not exist: the same whatever was in memory */
         memset(acc, 0, (size_t)t->n * WIDE_HALVES * LANES * sizeof *acc);
     vnni_rows(l, halves, f, x, acc);

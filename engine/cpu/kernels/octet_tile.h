@@ -388,41 +388,21 @@ static bool octet_wide(struct lanes l[2], float *acc)
     return true;
 }
 
-/* From one whole tile to the next. */
-static inline void octet_step(struct lanes *l)
-{
-    const struct weight *w = l->tile->weight;
-    const size_t row = WIDE_HALVES * LANES * w->row_bytes,
-                 scale = WIDE_HALVES * LANES * w->scale_row_bytes;
-    UNROLL
-    for (int r = 0; r < LANES; r++) {
-        l->data[r] += row;
-        l->row[r] += WIDE_HALVES * LANES;
-        l->scales[r] = l->scales[r] ? l->scales[r] + scale : NULL;
-        l->biases[r] = l->biases[r] ? l->biases[r] + scale : NULL;
-    }
-}
-
 /* Whole tiles times few rows: placing a tile's rows anew takes as long as some of its products.
  * Returns how many of the tiles are done. */
 static int32_t octet_few_tiles(const struct tile *t, float *acc)
 {
     const struct octet_format *f = octet_format(t->weight);
-    const int32_t whole = (t->weight->rows - t->row) / (WIDE_HALVES * LANES),
-                  count = whole < t->more + 1 ? whole : t->more + 1;
+    const int32_t count = wide_whole(t);
     if (!f || t->n > (f->planes ? OCTET_FEW : OCTET_FEW_PAIRS) || count <= 1)
         return 0;
     struct lanes l[WIDE_HALVES];
-    struct tile half = *t;
     float part[OCTET_FEW * LANES];
-    for (int h = 0; h < WIDE_HALVES; h++, half.row += LANES) {
-        lanes_init(&l[h], &half, part);
-        l[h].tile = t;
-    }
+    wide_init(t, l, part);
     for (int32_t i = 0; i < count; i++, acc += t->n * WIDE_HALVES * LANES)
         for (int h = 0; h < WIDE_HALVES; h++) {
             octet_tile(&l[h], part);
-            octet_step(&l[h]);
+            wide_step(&l[h]);
             for (int32_t row = 0; row < t->n; row++)
                 vf_store(acc + (row * WIDE_HALVES + h) * LANES, vf_load(part + row * LANES));
         }

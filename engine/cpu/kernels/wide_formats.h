@@ -5,6 +5,40 @@
 
 #define WIDE_HALVES 2 /* of a tile: eight weight rows each */
 
+/* Where the rows of a tile's halves lie, of which the last tile may have one; returns how many. */
+static inline int wide_init(const struct tile *t, struct lanes l[WIDE_HALVES], float *acc)
+{
+    const int halves = t->weight->rows - t->row > LANES ? WIDE_HALVES : 1;
+    struct tile half = *t;
+    for (int i = 0; i < halves; i++, half.row += LANES) {
+        lanes_init(&l[i], &half, acc);
+        l[i].tile = t;
+    }
+    return halves;
+}
+
+/* Of the tiles that are asked for, those that have all their rows. */
+static inline int32_t wide_whole(const struct tile *t)
+{
+    const int32_t whole = (t->weight->rows - t->row) / (WIDE_HALVES * LANES);
+    return whole < t->more + 1 ? whole : t->more + 1;
+}
+
+/* From one whole tile to the next. */
+static inline void wide_step(struct lanes *l)
+{
+    const struct weight *w = l->tile->weight;
+    const size_t row = WIDE_HALVES * LANES * w->row_bytes,
+                 scale = WIDE_HALVES * LANES * w->scale_row_bytes;
+    UNROLL
+    for (int r = 0; r < LANES; r++) {
+        l->data[r] += row;
+        l->row[r] += WIDE_HALVES * LANES;
+        l->scales[r] = l->scales[r] ? l->scales[r] + scale : NULL;
+        l->biases[r] = l->biases[r] ? l->biases[r] + scale : NULL;
+    }
+}
+
 struct wide_block {                             /* 32 columns of sixteen weight rows */
     vi q[16][WIDE_HALVES];                      /* of bytes: 8 */
     vf scale[2][WIDE_HALVES], min[WIDE_HALVES]; /* OCTET_HALVES: two scales */
