@@ -334,15 +334,12 @@ static void down_tiles(struct worker *w, const struct groups *g, const struct gr
     for (int32_t first = 0; first < group->n; first += t.n) {
         t.n = matmul_rows_at_once(group->n - first);
         t.first = group->hidden_first + first;
-        if (!g->parts) {
-            struct tile there = t;
-            there.row = row;
+        struct tile there = t; /* in the whole matrix */
+        there.row = row;
+        if (!g->parts)
             fetch_sums(w->backend, group, &there);
-        }
         k->tile(&t, w->backend->params.exact, w->tile[0]);
-        struct tile done = t;
-        done.row = row;
-        put_down(w, g, group, &done);
+        put_down(w, g, group, &there);
     }
 }
 
