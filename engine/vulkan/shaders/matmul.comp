@@ -59,15 +59,7 @@ shared uint pair_of[TN];
 #include "products_coop.glsl"
 #endif
 
-float activate(float g, float u)
-{
-    if (CLAMP) {
-        g = min(g, 7.0);
-        u = clamp(u, -7.0, 7.0);
-        return (u + 1.0) * g * sigmoid(1.702 * g);
-    }
-    return g * sigmoid(g) * u;
-}
+#include "activate.glsl"
 
 /* Row of W that row i of the tile holds. */
 uint row_of(uint matrix, uint i)

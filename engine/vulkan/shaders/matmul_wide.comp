@@ -43,15 +43,7 @@ MatrixC sums[FM * FN];
 Packed packed[A_LOADS];
 uvec4 x[B_LOADS];
 
-float activate(float g, float u)
-{
-    if (CLAMP) {
-        g = min(g, 7.0);
-        u = clamp(u, -7.0, 7.0);
-        return (u + 1.0) * g * sigmoid(1.702 * g);
-    }
-    return g * sigmoid(g) * u;
-}
+#include "activate.glsl"
 
 /* Row of W that row i of the tile holds. */
 uint row_of(uint matrix, uint i)

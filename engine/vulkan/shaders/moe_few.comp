@@ -45,15 +45,7 @@ uint lane()
     return gl_LocalInvocationIndex % 32;
 }
 
-float activate(float g, float u)
-{
-    if (CLAMP) {
-        g = min(g, 7.0);
-        u = clamp(u, -7.0, 7.0);
-        return (u + 1.0) * g * sigmoid(1.702 * g);
-    }
-    return g * sigmoid(g) * u;
-}
+#include "activate.glsl"
 
 /* First of the 8 (MODE 1) or 16 rows of the results that these 32 threads have. */
 uint first_row()

@@ -23,15 +23,7 @@ const uint ROW_VALUES = 2 * ROWS; /* gate, up, gate, up ... */
 #define PUSH_MOE_UP
 #include "push.h"
 
-float activate(float g, float u)
-{
-    if (CLAMP) {
-        g = min(g, 7.0);
-        u = clamp(u, -7.0, 7.0);
-        return (u + 1.0) * g * sigmoid(1.702 * g);
-    }
-    return g * sigmoid(g) * u;
-}
+#include "activate.glsl"
 
 /* A chunk of ROWS gates and ups; past the end the last one, to be thrown away. */
 void load_rows(Planes w, uint row, uint chunk, out Packed packed[ROW_VALUES])
