@@ -141,7 +141,7 @@ uint32_t record_splits(const struct backend *b, int32_t n_rows, int32_t position
     return divide_up(blocks, each);
 }
 
-#define MERGE_THREADS 128
+#define MERGE_THREADS 256
 
 /* What several splits of a row left, into workspace.attn. */
 static void record_merge(struct recorder *r, const struct attention_plan *a,
@@ -158,10 +158,12 @@ static void record_merge(struct recorder *r, const struct attention_plan *a,
         .n_head = (uint32_t)a->n_head,
         .q_step = (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)),
         .window = (uint32_t)a->window,
+        .n_splits = attention->x,
     };
     struct dispatch d = *attention;
     d.shader = "attn_merge";
     d.spec[SPEC_THREADS] = d.spec[SPEC_ATTN_THREADS] = MERGE_THREADS;
+    d.spec[SPEC_SUBGROUPS] = MERGE_THREADS / r->b->gpu.caps.subgroup;
     d.push = &push;
     d.push_bytes = sizeof push;
     d.x = (uint32_t)a->n_head;

@@ -30,43 +30,52 @@ const uint WARPS = THREADS / 32;            /* that take turns of tokens */
 const uint TOKENS = 16;                     /* of a turn */
 const uint TURNS = BLOCK_TOKENS / TOKENS;   /* of a block */
 const uint EIGHTS = TOKENS / 8;             /* results of scores: 8 tokens each */
+const uint QUADS_OF_THREAD = (HEADS * D / 4 + THREADS - 1) / THREADS; /* of all heads */
 const uint GROUPS = 1;
 const uint ROUNDS = (HEADS + 2 + SUBGROUPS - 1) / SUBGROUPS;
 const bool EARLY = false;
-const bool OWN_FROM_SHARED = false;
+const bool OWN_FROM_SHARED = false; /* by prepare(), which turns what attn_turn.glsl does not */
 const float LOG2_E = 1.4426950408889634;
 const float GROWTH = 8.0; /* as in attn.comp */
 const float NEVER = -1.0e30;
 const float LEAST = -1.0e20; /* a maximum: of none that was seen */
-const uint SUM_PITCH = 33; /* vec4 of a head's sums */
 
-shared vec4 heads4[(HEADS + 2) * D / 4]; /* HEADS heads of q; then k and v of this position (PREP) */
+/* HEADS heads of q, then their words as q_of() reads them; then k and v of this position (PREP) */
+shared vec4 heads4[(HEADS + 2) * D / 4];
 shared float tops[WARPS * 8], denominators[WARPS * 8];
 shared float top[8], denominator[8];
-shared vec4 sums4[WARPS * 8 * SUM_PITCH];
+shared vec4 sums4[WARPS * 8 * D / 4];
 
 #define heads_at(i) heads4[(i) >> 2][(i) & 3]
 #define HEAD_AT(i) heads_at(i)
 #include "kv_pack.glsl"
 #include "attn_prepare.glsl"
+#include "attn_words.glsl"
 #include "attn_turn.glsl"
 #include "attn_result.glsl"
 
 const uint PIECES = KV_PACKED ? TOKENS / 4 : 8; /* of 16 bytes, of a turn's keys that a thread has; the same of its values */
-uvec4 q[8];                         /* of head g: two words of each product, then of what rounding lost */
 uvec4 keys[PIECES], values[PIECES]; /* as stored */
 uvec2 key_scales, value_scales;     /* of the thread's four tokens */
 MatrixSum sums[16]; /* head g, of 16 columns each; with what the weights' rounding lost */
 
 #include "attn_units.glsl"
 
-/* First column of those of head g that the thread has from column j of the units' eight: 16 of them follow each other with q8, else eight. */
-uint sum_column(uint j, uint odd)
+/* Where a thread's vec4 number i of a head's sums lies: neighbouring threads write neighbouring banks of shared memory, those of an odd
+ * head the ones that an even head's leave free. */
+uint sum_place(uint h, uint t, uint i)
 {
-    return KV_PACKED ? row_t() * 32 + odd * 16 + j : j / 8 * 64 + row_t() * 16 + odd * 8 + j % 8;
+    return h * (D / 4) + (t + 4 * (i ^ (h & 1)));
 }
 
-/* The sums of all warps, from the common maximum, into the first's place in sums4. */
+/* First column of what lies at a place of a head. */
+uint place_column(uint h, uint place)
+{
+    uint t = place % 4, i = (place / 4) ^ (h & 1);
+    return KV_PACKED ? t * 32 + i * 4 : i / 4 * 64 + t * 16 + i % 4 * 4;
+}
+
+/* The sums of all warps, from the common maximum, into their places in sums4. */
 void join(float most, float total)
 {
     total += subgroupShuffleXor(total, 1);
@@ -95,9 +104,9 @@ void join(float most, float total)
             a[i] = (v.x + v.z * (1.0 / LOW_HALF_SCALE)) * factor;
             b[i] = (v.y + v.w * (1.0 / LOW_HALF_SCALE)) * factor;
         }
-        uint at = (warp() * 8 + row_g()) * SUM_PITCH;
-        sums4[at + sum_column(j, 0) / 4] = a;
-        sums4[at + sum_column(j, 1) / 4] = b;
+        uint i = KV_PACKED ? j / 4 : j / 8 * 4 + j % 8 / 4, odd = KV_PACKED ? 4 : 2;
+        sums4[warp() * 8 * (D / 4) + sum_place(row_g(), row_t(), i)] = a;
+        sums4[warp() * 8 * (D / 4) + sum_place(row_g(), row_t(), i + odd)] = b;
     }
     barrier();
 }
@@ -106,15 +115,15 @@ void conclude(uint t, uint kv_head, uint split, uint n_splits)
 {
     uint parts = parts_at(t * gl_NumWorkGroups.y + gl_WorkGroupID.y);
     [[dont_unroll]] for (uint item = gl_LocalInvocationIndex; item < HEADS * D / 4; item += THREADS) {
-        uint h = item / (D / 4), at = h * SUM_PITCH + item % (D / 4);
-        vec4 sum = sums4[at];
+        uint h = item / (D / 4), column = place_column(h, item % (D / 4));
+        vec4 sum = sums4[item];
         [[unroll]] for (uint w = 1; w < WARPS; w++) {
-            sum += sums4[at + w * 8 * SUM_PITCH];
+            sum += sums4[item + w * 8 * (D / 4)];
         }
         if (n_splits == 1) {
-            finish(t, kv_head, 0, h, item % (D / 4) * 4, sum);
+            finish(t, kv_head, 0, h, column, sum);
         } else {
-            p.parts.at[parts + split * HEADS * (D / 4) + item] = sum;
+            p.parts.at[parts + (split * HEADS + h) * (D / 4) + column / 4] = sum;
         }
     }
     if (KV_PACKED && n_splits == 1) {
@@ -147,7 +156,7 @@ void main()
     /* Blocks are looked up one turn ahead; past the end the last one again. What a block has of this very position counts only after store_kv. */
     uint turn_at = warp(), block = uint(p.tables.at[row.z + int(first_block + min(turn_at, n - 1) / TURNS)]);
     uint next = uint(p.tables.at[row.z + int(first_block + min(turn_at + WARPS, n - 1) / TURNS)]);
-    bool waits = PREP && owns_row && first_block + min(turn_at, n - 1) / TURNS == all.last_block;
+    bool waits = PREP && !TURNS_WHOLE && owns_row && first_block + min(turn_at, n - 1) / TURNS == all.last_block;
     if (!waits) {
         load_keys(block, kv_head, turn_at % TURNS);
         load_values(block, kv_head, turn_at % TURNS);
@@ -162,11 +171,19 @@ void main()
         load_keys(block, kv_head, turn_at % TURNS);
         load_values(block, kv_head, turn_at % TURNS);
     }
-    load_q();
+    if (!TURNS_WHOLE) {
+        make_words();
+    }
     [[unroll]] for (uint j = 0; j < 16; j++) {
         PRODUCT_CLEAR(sums[j])
     }
     float most = LEAST, total = 0.0;
+    if (TURNS_WHOLE && owns_row && warp() == 0) {
+        begin_with_own(most, total);
+    }
+    if (TURNS_WHOLE && KV_PACKED && owns_row && warp() == WARPS - 1) {
+        store_own_scales(last, uint(row.y) % BLOCK_TOKENS, kv_head);
+    }
     [[dont_unroll]] for (uint from = 0; from < n; from += WARPS) { /* all warps as often: a turn past the end has no token */
         float s[4];
         uvec2 weights[2];

@@ -244,8 +244,8 @@ PUSH(attn_merge)
 {
     F32 qkv, sinks, outs;
     Rows rows;
-    F32x4 parts; /* as in attn */
-    uint stride, n_head, q_step, window;
+    F32x4 parts;                                   /* as in attn */
+    uint stride, n_head, q_step, window, n_splits; /* of any row, at most */
 }
 PUSH_END(attn_merge);
 #endif

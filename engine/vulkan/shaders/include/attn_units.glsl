@@ -1,46 +1,31 @@
 /* What a thread of attn_units.comp does with a turn of tokens: it reads them into its places of the units' registers, scores the keys, makes
  * weights of the scores, and adds up the values. Uses the push constants and variables declared there. */
-uint warp()
-{
-    return gl_LocalInvocationIndex / 32;
-}
-
-uint row_g()
-{
-    return gl_LocalInvocationIndex % 32 / 4;
-}
-
-uint row_t()
-{
-    return gl_LocalInvocationIndex % 4;
-}
-
-/* First column of the four of q and K that the thread has in product i. */
-uint q_column(uint i)
-{
-    return KV_PACKED ? i / 4 * 64 + row_t() * 16 + i % 4 * 4 : (i / 2 * 4 + row_t()) * 8 + i % 2 * 4;
-}
-
-/* Two values as halves, and what that lost. A compiler that saw the halves to be those of v would call it nothing. */
-uvec2 two_halves(vec2 v)
-{
-    uint high = packHalf2x16(v);
-    vec2 rounded = vec2(unpackFloat2x16(high ^ (p.q_step >> 31)));
-    return uvec2(high, packHalf2x16((v - rounded) * LOW_HALF_SCALE));
-}
-
 vec2 scales_of(uint word)
 {
     return vec2(unpackFloat2x16(word));
 }
 
-void load_q()
+/* What prepare() left becomes words, where it is. */
+void make_words()
 {
-    [[unroll]] for (uint i = 0; i < 8; i++) {
-        vec4 v = row_g() < HEADS ? heads4[(row_g() * D + q_column(i)) / 4] * (p.scale * LOG2_E) : vec4(0.0);
-        uvec2 a = two_halves(KV_PACKED ? v.xz : v.xy), b = two_halves(KV_PACKED ? v.yw : v.zw);
-        q[i] = uvec4(a.x, b.x, a.y, b.y);
+    uvec4 words[QUADS_OF_THREAD];
+    [[unroll]] for (uint i = 0; i < QUADS_OF_THREAD; i++) {
+        words[i] = q_words(heads4[min(gl_LocalInvocationIndex + i * THREADS, HEADS * D / 4 - 1)]);
     }
+    barrier();
+    [[unroll]] for (uint i = 0; i < QUADS_OF_THREAD; i++) {
+        uint item = gl_LocalInvocationIndex + i * THREADS;
+        if (item < HEADS * D / 4) {
+            heads4[quad_place(item / (D / 4), item % (D / 4))] = uintBitsToFloat(words[i]);
+        }
+    }
+    barrier();
+}
+
+/* Of head g, or of the last one: two words of product i, then of what rounding lost. */
+uvec4 q_of(uint i)
+{
+    return floatBitsToUint(heads4[word_place(min(row_g(), HEADS - 1), row_t(), i)]);
 }
 
 /* Of the thread's tokens of a turn, in order. */
@@ -60,39 +45,41 @@ void load_keys(uint block, uint kv_head, uint part)
 {
     if (KV_PACKED) {
         uint from = packed_part(block, p.n_kv_head, kv_head);
-        U32x4 rows = U32x4(uint64_t(p.kv) + 4ul * from + part * (TOKENS * D));
+        U32x4 own = U32x4(uint64_t(p.kv) + 4ul * from + part * (TOKENS * D) + (key_token(0, row_g()) * (D / 16) + row_t()) * 16);
         [[unroll]] for (uint i = 0; i < PIECES; i++) {
-            keys[i] = rows.at[key_token(i / 2, row_g()) * (D / 16) + i % 2 * 4 + row_t()];
+            keys[i] = own.at[key_token(i / 2, 0) * (D / 16) + i % 2 * 4];
         }
         key_scales = load_scales(from + KEY_SCALES, part);
         return;
     }
-    U32x4 rows = U32x4(uint64_t(p.kv) + 4ul * kv_word(block, 0, p.n_kv_head, kv_head, part * TOKENS, D));
+    uint from = kv_word(block, 0, p.n_kv_head, kv_head, part * TOKENS, D);
+    U32x4 own = U32x4(uint64_t(p.kv) + 4ul * from + (key_token(0, row_g()) * (D / 8) + row_t()) * 16);
     [[unroll]] for (uint i = 0; i < PIECES; i++) {
-        keys[i] = rows.at[key_token(i / 4, row_g()) * (D / 8) + i % 4 * 4 + row_t()];
+        keys[i] = own.at[key_token(i / 4, 0) * (D / 8) + i % 4 * 4];
     }
 }
 
-/* Token of the turn whose values are the thread's number i: two neighbours make a word. */
-uint value_token(uint i)
+/* First of the thread's tokens of a turn's values: two neighbours make a word. */
+uint value_token()
 {
-    return key_token(i / 2, row_t() * 2 + i % 2);
+    return key_token(0, row_t() * 2);
 }
 
 void load_values(uint block, uint kv_head, uint part)
 {
     if (KV_PACKED) {
         uint from = packed_part(block, p.n_kv_head, kv_head);
-        U32x4 rows = U32x4(uint64_t(p.kv) + 4ul * (from + VALUES) + part * (TOKENS * D));
+        U32x4 own = U32x4(uint64_t(p.kv) + 4ul * (from + VALUES) + part * (TOKENS * D) + (value_token() * (D / 16) + row_g()) * 16);
         [[unroll]] for (uint i = 0; i < PIECES; i++) {
-            values[i] = rows.at[value_token(i) * (D / 16) + row_g()];
+            values[i] = own.at[key_token(i / 2, i % 2) * (D / 16)];
         }
         value_scales = load_scales(from + VALUE_SCALES, part);
         return;
     }
-    U32x4 rows = U32x4(uint64_t(p.kv) + 4ul * kv_word(block, 1, p.n_kv_head, kv_head, part * TOKENS, D));
+    uint from = kv_word(block, 1, p.n_kv_head, kv_head, part * TOKENS, D);
+    U32x4 own = U32x4(uint64_t(p.kv) + 4ul * from + (value_token() * (D / 8) + row_g()) * 16);
     [[unroll]] for (uint i = 0; i < PIECES; i++) {
-        values[i] = rows.at[value_token(i / 2) * (D / 8) + i % 2 * 8 + row_g()];
+        values[i] = own.at[key_token(i / 4, i / 2 % 2) * (D / 8) + i % 2 * 8];
     }
 }
 
@@ -105,10 +92,13 @@ uint halves_of_bytes(uint w)
 /* A turn's scores of head g: s[2 i], s[2 i + 1] of the tokens 8 i + 2 t and the next. */
 void score(out float s[4])
 {
-    [[unroll]] for (uint i = 0; i < EIGHTS; i++) {
-        MatrixSum c;
-        PRODUCT_CLEAR(c)
-        [[unroll]] for (uint k = 0; k < 8; k++) {
+    MatrixSum c[2 * EIGHTS]; /* two chains of products for each eight tokens: a product waits for the one before it */
+    [[unroll]] for (uint i = 0; i < 2 * EIGHTS; i++) {
+        PRODUCT_CLEAR(c[i])
+    }
+    [[unroll]] for (uint k = 0; k < 8; k++) {
+        uvec4 a = q_of(k);
+        [[unroll]] for (uint i = 0; i < EIGHTS; i++) {
             uvec2 w;
             if (KV_PACKED) {
                 uint four = keys[i * 2 + k / 4][k % 4];
@@ -117,15 +107,50 @@ void score(out float s[4])
                 uvec4 v = keys[i * 4 + k / 2];
                 w = k % 2 == 0 ? v.xy : v.zw;
             }
-            PRODUCT_ADD(c, q[k].xy, q[k].zw, w)
+            PRODUCT_ADD(c[2 * i + k % 2], a.xy, a.zw, w)
         }
-        vec4 v = PRODUCT_VALUES(c);
+    }
+    [[unroll]] for (uint i = 0; i < EIGHTS; i++) {
+        vec4 v = PRODUCT_VALUES(c[2 * i]) + PRODUCT_VALUES(c[2 * i + 1]);
         vec2 r = v.xy + v.zw * (1.0 / LOW_HALF_SCALE);
         if (KV_PACKED) {
             r *= scales_of(key_scales[i]);
         }
         s[2 * i] = r.x;
         s[2 * i + 1] = r.y;
+    }
+}
+
+/* First column of those of head g that the thread has from column j of the units' eight: 16 of them follow each other with q8, else eight. */
+uint sum_column(uint j, uint odd)
+{
+    return KV_PACKED ? row_t() * 32 + odd * 16 + j : j / 8 * 64 + row_t() * 16 + odd * 8 + j % 8;
+}
+
+/* What a sequence's own key and value, which turn_heads() left in shared memory, add to the result: the state that a warp begins with, so that
+ * nobody reads them again from the cache. Their place there is not seen. */
+void begin_with_own(out float most, out float total)
+{
+    float score = 0.0;
+    [[unroll]] for (uint i = 0; i < 8; i++) {
+        uvec4 q = q_of(i);
+        vec2 a = vec2(unpackFloat2x16(q.x)) + vec2(unpackFloat2x16(q.z)) * (1.0 / LOW_HALF_SCALE);
+        vec2 b = vec2(unpackFloat2x16(q.y)) + vec2(unpackFloat2x16(q.w)) * (1.0 / LOW_HALF_SCALE);
+        score += dot(KV_PACKED ? vec4(a.x, b.x, a.y, b.y) : vec4(a, b), heads4[(HEADS * D + q_column(i)) / 4]);
+    }
+    score += subgroupShuffleXor(score, 1);
+    most = score + subgroupShuffleXor(score, 2);
+    total = row_t() == 0 ? 1.0 : 0.0;
+    [[unroll]] for (uint j = 0; j < 16; j++) {
+        PRODUCT_SET(sums[j], heads_at((HEADS + 1) * D + sum_column(j, 0)), heads_at((HEADS + 1) * D + sum_column(j, 1)))
+    }
+}
+
+void store_own_scales(uint block, uint token, uint kv_head)
+{
+    uint is_v = gl_SubgroupInvocationID, scales = packed_part(block, p.n_kv_head, kv_head) + (is_v == 1 ? VALUE_SCALES : KEY_SCALES);
+    if (is_v < 2) {
+        store_scale(p.kv, scales, token, own_scales[is_v], true);
     }
 }
 
@@ -137,7 +162,7 @@ void weigh(ivec4 row, uint first, float s[4], inout float most, inout float tota
     if (int(first + TOKENS) > row.y || p.window != 0) {
         [[unroll]] for (uint i = 0; i < 2 * EIGHTS; i++) {
             int at = int(first + key_token(i / 2, row_t() * 2 + i % 2));
-            bool seen = at <= row.y && (p.window == 0 || at > row.y - int(p.window));
+            bool seen = (TURNS_WHOLE ? at < row.y : at <= row.y) && (p.window == 0 || at > row.y - int(p.window));
             s[i] = seen ? s[i] : NEVER;
         }
     }
@@ -147,9 +172,10 @@ void weigh(ivec4 row, uint first, float s[4], inout float most, inout float tota
     now = max(now, subgroupShuffleXor(now, 1));
     now = max(now, subgroupShuffleXor(now, 2));
     bool grows = now > most + GROWTH;
-    if (subgroupAny(grows)) {
-        float next = grows ? now : most, factor = exp2(most - next);
-        most = next;
+    float next = grows ? now : most, factor = exp2(most - next);
+    bool sums_grow = subgroupAny(grows && most > LEAST); /* else there is nothing yet */
+    most = next;
+    if (sums_grow) {
         total *= factor;
         [[unroll]] for (uint j = 0; j < 16; j++) {
             PRODUCT_SCALE(sums[j], factor)
@@ -163,13 +189,6 @@ void weigh(ivec4 row, uint first, float s[4], inout float most, inout float tota
     }
 }
 
-/* Columns j and j + 1 of two neighbouring tokens' bytes a and b, from their halves. */
-uvec2 pair_words(uint a, uint b)
-{
-    f16vec2 x = unpackFloat2x16(a), y = unpackFloat2x16(b);
-    return uvec2(packFloat2x16(f16vec2(x.x, y.x)), packFloat2x16(f16vec2(x.y, y.y)));
-}
-
 /* Column j of the thread's 16 of two neighbouring tokens, the first of them its number i. */
 uint value_word(uint i, uint j)
 {
@@ -181,8 +200,8 @@ uint value_word(uint i, uint j)
 uvec4 value_words(uint i, uint j)
 {
     uint a = values[i][j], b = values[i + 1][j];
-    uvec2 even = pair_words(halves_of_bytes(a), halves_of_bytes(b)), odd = pair_words(halves_of_bytes(a >> 8), halves_of_bytes(b >> 8));
-    return uvec4(even.x, odd.x, even.y, odd.y);
+    uint low = (a & 0xffffu) | (b << 16), high = (a >> 16) | (b & 0xffff0000u);
+    return uvec4(halves_of_bytes(low), halves_of_bytes(low >> 8), halves_of_bytes(high), halves_of_bytes(high >> 8));
 }
 
 void mix(uvec2 weights[2])

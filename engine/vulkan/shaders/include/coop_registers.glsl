@@ -8,6 +8,7 @@ shared uvec4 products_a[gl_WorkGroupSize.x];
 shared uvec2 products_b[gl_WorkGroupSize.x];
 #define MatrixSum vec4
 #define PRODUCT_CLEAR(c) c = vec4(0.0);
+#define PRODUCT_SET(c, first, second) c = vec4(first, second, 0.0, 0.0);
 void product_add(inout vec4 c, uvec2 low, uvec2 high, uvec2 x)
 {
     uint first = gl_LocalInvocationIndex / 32 * 32, lane = gl_LocalInvocationIndex % 32;
@@ -30,6 +31,12 @@ void product_add(inout vec4 c, uvec2 low, uvec2 high, uvec2 x)
 #include "coop.glsl"
 #define MatrixSum MatrixC
 #define PRODUCT_CLEAR(c) c = MatrixC(0.0);
+#define PRODUCT_SET(c, first, second) \
+    {                                 \
+        c = MatrixC(0.0);             \
+        c[0] = first;                 \
+        c[1] = second;                \
+    }
 #define PRODUCT_ADD(to, first, second, other)                                                      \
     {                                                                                      \
         MatrixA a_;                                                                        \
