@@ -170,7 +170,11 @@ PUSH(moe_down)
     F32 y, bias, weights;
     I32 ids;
     Rows token_rows;
-    uint rows, n_chunk, y_stride, weights_stride;
+    uint64_t beside, beside_scales; /* planes of a shared expert */
+    F32x4 beside_h;
+    F32 beside_gate; /* NULL: weight 1 */
+    uint rows, n_chunk, y_stride;
+    uint gate_stride; /* of a row's logit, routed ones' or not */
 }
 PUSH_END(moe_down);
 #endif
@@ -197,7 +201,8 @@ PUSH(moe_sum)
     F32x2 norm; /* of the layer that reads outs */
     U32 outs;
     U32 counts; /* of the experts' lists, [n_expert], emptied for the next layer; NULL: none */
-    uint y_stride, n_expert;
+    F32 beside, beside_bias, gate; /* of the shared expert; no bias: NULL */
+    uint y_stride, n_expert, gate_stride;
     float eps;
 }
 PUSH_END(moe_sum);
