@@ -131,8 +131,9 @@ static void delta_net(struct forward *f, const struct delta_net_plan *p,
                       const struct device_layer *l)
 {
     projections(f, l, l->delta_net.in, l->delta_net.n_in, NULL);
-    delta_net_record(&f->r, p, l, (uint32_t)f->shape->n_sequences);
-    output(f, l, (uint32_t)(p->n_v_head * p->d_v), false);
+    const bool halves = gemm_wanted(&f->r);
+    delta_net_record(&f->r, p, l, (uint32_t)f->shape->n_sequences, halves);
+    output(f, l, (uint32_t)(p->n_v_head * p->d_v), halves);
 }
 
 /* The logits have f32 precision on the matrix units as well: the choice of experts must not depend

@@ -3,6 +3,7 @@
 #include "engine/vulkan/ops/backend_state.h"
 #include "engine/vulkan/ops/delta_net_ops.h"
 #include "engine/vulkan/ops/record_gemm.h"
+#include "engine/vulkan/shaders/interface.h"
 
 #include <string.h>
 
@@ -244,14 +245,15 @@ static bool result_open(struct backend *b, struct err *e)
     return true;
 }
 
-/* delta_step takes four threads for each value of a head. */
+/* delta_step takes several threads for each value of a head. */
 static bool delta_steps_fit(const struct backend *b)
 {
     bool fit = true;
     for (int i = 0; i < b->plan->n_layer; i++) {
         const struct layer_plan *l = &b->plan->layers[i];
-        fit = fit && (l->mixer != MIXER_DELTA_NET ||
-                      4 * (uint32_t)l->delta_net.d_v <= b->gpu.caps.max_threads);
+        fit = fit &&
+              (l->mixer != MIXER_DELTA_NET ||
+               DELTA_SHARE * (uint32_t)l->delta_net.d_v / DELTA_COLUMNS <= b->gpu.caps.max_threads);
     }
     return fit;
 }

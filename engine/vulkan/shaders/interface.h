@@ -135,6 +135,11 @@ PLANES
 #define SPEC_TILED 4
 #define SPEC_N_K 5
 #define SPEC_N_V 6
+#define DELTA_SHARE 8       /* threads that share a column of the state, at most */
+#define DELTA_COLUMNS 4     /* of a thread of delta_step */
+#define DELTA_THREADS 128   /* of delta_conv, delta_norm: four channels each */
+#define SPEC_DELTA_HALVES 7 /* delta_norm, delta_step: the result is rounded to halves */
+#define SPEC_DELTA_SHARE 8  /* threads that share a column here: 8 or 4 */
 
 /* topk */
 #define SPEC_MERGE 1

@@ -288,7 +288,7 @@ PUSH(delta_conv)
     Rows rows;
     Runs runs;
     uint64_t state_bytes;
-    uint stride, gates_at;
+    uint stride, gates_at, n_x;
 }
 PUSH_END(delta_conv);
 #endif
@@ -310,7 +310,7 @@ PUSH_END(delta_scan);
 #if defined(__STDC__) || defined(PUSH_DELTA_NORM)
 PUSH(delta_norm)
 {
-    F32 outs, x, weight;
+    F32 o, outs, x, weight;
     Rows rows;
     uint stride, z_at;
     float eps;
