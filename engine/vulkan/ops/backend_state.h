@@ -14,14 +14,13 @@
 
 struct workspace { /* device addresses; sizes for max_rows rows; rows are multiples of 32 floats,
                       padding zero */
-    VkDeviceAddress x;         /* [rows, d] residual stream */
-    VkDeviceAddress qkv;       /* [rows, qkv_stride] */
-    VkDeviceAddress attn;      /* [rows, n_head * d_head]; DeltaNet: [rows, n_v_head * d_v] */
-    VkDeviceAddress convolved; /* [rows, channels] DeltaNet's q, k, v after the convolution */
-    VkDeviceAddress gates;     /* [rows, n_v_head, 2] its decay and strength */
-    VkDeviceAddress parts;     /* attention's splits */
-    VkDeviceAddress router;    /* [rows, n_expert] logits; [rows] of the shared expert's gate */
-    VkDeviceAddress shared_gate;
+    VkDeviceAddress x;            /* [rows, d] residual stream */
+    VkDeviceAddress qkv;          /* [rows, qkv_stride] */
+    VkDeviceAddress attn;         /* [rows, n_head * d_head]; DeltaNet: [rows, n_v_head * d_v] */
+    VkDeviceAddress convolved;    /* [rows, channels] DeltaNet's q, k, v after the convolution */
+    VkDeviceAddress gates;        /* [rows, n_v_head, 2] its decay and strength */
+    VkDeviceAddress parts;        /* attention's splits */
+    VkDeviceAddress router;       /* [rows, n_expert] logits, and one of the shared expert's gate */
     VkDeviceAddress ids, weights; /* [rows, n_used] */
     VkDeviceAddress h;            /* [rows * n_used, d_ff] */
     VkDeviceAddress h_shared;     /* [rows, d_ff of the shared expert] */
@@ -30,7 +29,7 @@ struct workspace { /* device addresses; sizes for max_rows rows; rows are multip
     VkDeviceAddress candidates, candidate_ids, stats; /* first half of top */
     /* only where products go to the matrix units */
     VkDeviceAddress x_hi, x_lo; /* [rows, widest] halves of activations, and what rounding lost */
-    VkDeviceAddress parts_down; /* [rows * n_used, d] */
+    VkDeviceAddress parts_down; /* [rows * n_used, d], and [rows, d] of the shared expert */
     VkDeviceAddress sorted, tiles, n_tiles; /* (row, slot) pairs by expert */
     VkDeviceAddress counts; /* [n_expert] pairs of each, where sorted has a list for each; zero
                                between layers */

@@ -21,12 +21,20 @@ uint64_t delta_net_state_bytes(const struct delta_net_plan *p)
     return 4 * (conv_values(p) + (uint64_t)p->n_v_head * (uint64_t)p->d_k * (uint64_t)p->d_v);
 }
 
+/* Threads that share a column of the state: neighbours of a subgroup. */
+static uint32_t share_of(const struct recorder *r)
+{
+    const uint32_t subgroup = r->b->gpu.caps.subgroup;
+    return subgroup < DELTA_SHARE ? subgroup : DELTA_SHARE;
+}
+
 /* Workgroups are whole subgroups; threads without a value only help to sum. */
 static void spec_delta_net(const struct recorder *r, uint32_t *spec, uint32_t threads,
                            const struct delta_net_plan *p)
 {
     uint32_t subgroup = r->b->gpu.caps.subgroup;
     spec[SPEC_THREADS] = divide_up(threads, subgroup) * subgroup;
+    spec[SPEC_DELTA_SHARE] = share_of(r);
     spec[SPEC_DK] = (uint32_t)p->d_k;
     spec[SPEC_DV] = (uint32_t)p->d_v;
     spec[SPEC_CONV] = (uint32_t)p->n_conv;
@@ -45,8 +53,14 @@ static uint32_t gates_at(const struct delta_net_plan *p)
     return z_at(p) + (uint32_t)p->w_z.rows;
 }
 
+/* Where the mixer's result goes. */
+static VkDeviceAddress outs_of(const struct recorder *r, bool halves)
+{
+    return halves ? r->b->workspace.x_hi : r->b->workspace.attn;
+}
+
 static void record_step(struct recorder *r, const struct delta_net_plan *p,
-                        const struct device_layer *l)
+                        const struct device_layer *l, bool halves)
 {
     const struct device_delta_net *d = &l->delta_net;
     const struct step_memory *s = &r->b->step;
@@ -57,7 +71,7 @@ static void record_step(struct recorder *r, const struct delta_net_plan *p,
         .dt_bias = d->dt_bias,
         .weight = d->norm,
         .state = l->state,
-        .outs = r->b->workspace.attn,
+        .outs = outs_of(r, halves),
         .rows = s->at_rows,
         .runs = s->at_runs,
         .state_bytes = delta_net_state_bytes(p),
@@ -72,7 +86,8 @@ static void record_step(struct recorder *r, const struct delta_net_plan *p,
                            .x = (uint32_t)p->n_v_head,
                            .y = r->n_rows,
                            .z = 1};
-    spec_delta_net(r, one.spec, 4 * (uint32_t)p->d_v, p);
+    spec_delta_net(r, one.spec, share_of(r) * (uint32_t)p->d_v / DELTA_COLUMNS, p);
+    one.spec[SPEC_DELTA_HALVES] = halves;
     dispatch_op(r, &one);
 }
 
@@ -94,14 +109,16 @@ static void record_conv(struct recorder *r, const struct delta_net_plan *p,
         .state_bytes = delta_net_state_bytes(p),
         .stride = r->b->sizes.qkv,
         .gates_at = gates_at(p),
+        .n_x = r->n_rows,
     };
+    const uint32_t width = (uint32_t)(p->d_k > p->d_v ? p->d_k : p->d_v);
     struct dispatch one = {.shader = "delta_conv",
                            .push = &push,
                            .push_bytes = sizeof push,
                            .x = (uint32_t)(2 * p->n_k_head + p->n_v_head),
-                           .y = r->n_rows,
+                           .y = divide_up(r->n_rows, DELTA_THREADS * 4 / width),
                            .z = 1};
-    spec_delta_net(r, one.spec, (uint32_t)(p->d_k > p->d_v ? p->d_k : p->d_v), p);
+    spec_delta_net(r, one.spec, DELTA_THREADS, p);
     dispatch_op(r, &one);
 }
 
@@ -124,15 +141,16 @@ static void record_scan(struct recorder *r, const struct delta_net_plan *p,
                            .x = (uint32_t)(p->n_v_head * p->d_v / SCAN_COLUMNS),
                            .y = n_sequences,
                            .z = 1};
-    spec_delta_net(r, one.spec, 4 * SCAN_COLUMNS, p);
+    spec_delta_net(r, one.spec, share_of(r) * SCAN_COLUMNS / 2, p);
     dispatch_op(r, &one);
 }
 
 static void record_norm(struct recorder *r, const struct delta_net_plan *p,
-                        const struct device_layer *l)
+                        const struct device_layer *l, bool halves)
 {
     const struct push_delta_norm push = {
-        .outs = r->b->workspace.attn,
+        .o = r->b->workspace.attn,
+        .outs = outs_of(r, halves),
         .x = r->b->workspace.qkv,
         .weight = l->delta_net.norm,
         .rows = r->b->step.at_rows,
@@ -140,28 +158,30 @@ static void record_norm(struct recorder *r, const struct delta_net_plan *p,
         .z_at = z_at(p),
         .eps = r->b->plan->norm_eps,
     };
-    struct dispatch one = {.shader = "delta_norm",
-                           .push = &push,
-                           .push_bytes = sizeof push,
-                           .x = (uint32_t)p->n_v_head,
-                           .y = r->n_rows,
-                           .z = 1};
-    spec_delta_net(r, one.spec, (uint32_t)p->d_v, p);
+    struct dispatch one = {
+        .shader = "delta_norm",
+        .push = &push,
+        .push_bytes = sizeof push,
+        .x = divide_up((uint32_t)p->n_v_head, DELTA_THREADS * 4 / (uint32_t)p->d_v),
+        .y = r->n_rows,
+        .z = 1};
+    spec_delta_net(r, one.spec, DELTA_THREADS, p);
+    one.spec[SPEC_DELTA_HALVES] = halves;
     dispatch_op(r, &one);
 }
 
 void delta_net_record(struct recorder *r, const struct delta_net_plan *p,
-                      const struct device_layer *l, uint32_t n_sequences)
+                      const struct device_layer *l, uint32_t n_sequences, bool halves)
 {
     if (!n_sequences) {
-        record_step(r, p, l);
+        record_step(r, p, l, halves);
         return;
     }
     record_conv(r, p, l);
     record_barrier(r);
     record_scan(r, p, l, n_sequences);
     record_barrier(r);
-    record_norm(r, p, l);
+    record_norm(r, p, l, halves);
 }
 
 /* Returns the place in our state of the published head h. */

@@ -131,8 +131,9 @@ static void delta_net(struct forward *f, const struct delta_net_plan *p,
                       const struct device_layer *l)
 {
     projections(f, l, l->delta_net.in, l->delta_net.n_in, NULL);
-    delta_net_record(&f->r, p, l, (uint32_t)f->shape->n_sequences);
-    output(f, l, (uint32_t)(p->n_v_head * p->d_v), false);
+    const bool halves = gemm_wanted(&f->r);
+    delta_net_record(&f->r, p, l, (uint32_t)f->shape->n_sequences, halves);
+    output(f, l, (uint32_t)(p->n_v_head * p->d_v), halves);
 }
 
 /* The logits have f32 precision on the matrix units as well: the choice of experts must not depend
@@ -169,8 +170,7 @@ static void router(struct forward *f, const struct moe_plan *p, const struct dev
         else
             product(f, &op, true);
         op.w = &l->shared_gate;
-        op.y = b->workspace.shared_gate;
-        op.y_stride = 1;
+        op.y = b->workspace.router + (uint64_t)p->n_expert * 4;
         op.bias = 0;
     }
     complete(f, "router_logits", layer);
@@ -213,23 +213,21 @@ static void experts(struct forward *f, const struct layer_plan *p, const struct 
                             .clamp = clamp,
                             .route = fused,
                             .folded = f->folded};
-    struct mlp_op shared = {.m = &l->shared,
-                            .layer = l,
-                            .index = layer,
-                            .h = b->workspace.h_shared,
-                            .clamp = clamp,
-                            .gate = l->shared_gate.n_matrix ? b->workspace.shared_gate : 0};
+    struct mlp_op shared = {
+        .m = &l->shared,
+        .layer = l,
+        .index = layer,
+        .h = b->workspace.h_shared,
+        .clamp = clamp,
+        .gate = l->shared_gate.n_matrix ? b->workspace.router + (uint64_t)p->moe.n_expert * 4 : 0};
     routed.tiled = gemm_takes_experts(b, f->r.n_rows);
     routed.lists = routed.tiled && record_gemm_lists(&f->r, &routed);
     if (!f->folded)
         router(f, &p->moe, l, layer, &routed);
     if (routed.tiled) {
-        (p->moe.has_shared ? &shared : &routed)->next_norm = next_norm(f, layer);
+        routed.shared = p->moe.has_shared ? &shared : NULL;
+        routed.next_norm = next_norm(f, layer);
         record_gemm_mlp(&f->r, &routed);
-        if (p->moe.has_shared) {
-            record_barrier(&f->r);
-            record_gemm_mlp(&f->r, &shared);
-        }
         return;
     }
     const bool on_cpu = f->r.offloads_misses && cpu_experts_begin(&f->r, layer);
@@ -237,8 +235,10 @@ static void experts(struct forward *f, const struct layer_plan *p, const struct 
     if (p->moe.has_shared)
         record_mlp_up(&f->r, &shared);
     record_barrier(&f->r);
+    if (p->moe.has_shared && record_mlp_down_beside(&f->r, &routed, &shared))
+        routed.shared = &shared;
     record_mlp_down(&f->r, &routed);
-    if (p->moe.has_shared) {
+    if (p->moe.has_shared && !routed.shared) {
         record_barrier(&f->r);
         record_mlp_down(&f->r, &shared);
     }

@@ -1,12 +1,14 @@
 /* Records the ops of decoding: for each op it chooses the sizes, fills the push constants and
  * dispatches. */
 #include "engine/vulkan/ops/dispatch.h"
+#include "engine/vulkan/weights/device_block.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define THREADS 256u
-#define ROUTER_EACH 1u /* experts of a subgroup of router.comp */
+#define ROUTER_EACH 1u    /* experts of a subgroup of router.comp */
+#define SUM_THREADS 1024u /* of few rows: what counts is latency */
 
 void dispatch_op(struct recorder *r, const struct dispatch *d)
 {
@@ -228,6 +230,7 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op)
     d.spec[SPEC_ROUTED] = op->moe != NULL;
     d.spec[SPEC_ROUTE] = op->route;
     d.spec[SPEC_FOLDED] = op->folded;
+    d.spec[SPEC_SHARED_GATE] = l->shared_gate.n_matrix != 0;
     d.spec[SPEC_SPLIT_EXPERTS] = op->moe && l->split_experts.table;
     d.spec[SPEC_OFFLOADS_MISSES] = op->moe && r->offloads_misses;
     d.spec[SPEC_D_MODEL] = (uint32_t)r->b->plan->d_model;
@@ -235,11 +238,30 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op)
     dispatch_op(r, &d);
 }
 
+static bool is_q8(const struct device_layout *l)
+{
+    return strcmp(l->kernel, "block") == 0 && l->block == BLOCK_Q8_0;
+}
+
+/* Whether moe_down can take a shared expert beside the routed ones. */
+bool record_mlp_down_beside(const struct recorder *r, const struct mlp_op *routed,
+                            const struct mlp_op *shared)
+{
+    const struct device_layout *l = &shared->m->down.layout, *w = &routed->m->down.layout;
+    const uint32_t lanes = r->b->gpu.caps.subgroup, threads = r->b->tuning.threads;
+    const bool alike = strcmp(l->kernel, w->kernel) == 0 && l->bits == w->bits &&
+                       l->group_chunks == w->group_chunks && l->scale_type == w->scale_type &&
+                       l->block == w->block;
+    return (alike || is_q8(l)) && !l->row_bytes[2] && !shared->m->b_down && l->n_chunk <= lanes &&
+           l->n_chunk * 8 <= threads && !r->offloads_misses;
+}
+
 void record_mlp_down(struct recorder *r, const struct mlp_op *op)
 {
     const struct device_matrix *m = &op->m->down;
     const struct workspace *w = &r->b->workspace;
-    uint32_t n_used = op->moe ? (uint32_t)op->moe->n_used : 1;
+    const struct mlp_op *s = op->shared;
+    uint32_t n_used = mlp_used(op);
     struct gemv_tiling tiling =
         gemv_tiling_of(r, m->rows, m->layout.n_chunk * n_used, 1, r->b->tuning.down_rows);
     const struct push_moe_down push = {
@@ -253,7 +275,11 @@ void record_mlp_down(struct recorder *r, const struct mlp_op *op)
         .rows = m->rows,
         .n_chunk = m->layout.n_chunk,
         .y_stride = r->b->sizes.d,
-        .weights_stride = n_used,
+        .beside = s ? s->m->down.plane[0] : 0,
+        .beside_scales = s ? s->m->down.plane[1] : 0,
+        .beside_h = s ? s->h : 0,
+        .beside_gate = s ? s->gate : 0,
+        .gate_stride = r->b->sizes.expert,
     };
     struct dispatch d = {.shader = "moe_down",
                          .format = m->layout.kernel,
@@ -266,6 +292,8 @@ void record_mlp_down(struct recorder *r, const struct mlp_op *op)
     d.spec[SPEC_K] = n_used;
     d.spec[SPEC_BIAS] = op->m->b_down != 0;
     d.spec[SPEC_WEIGHTS] = op->moe ? 0 : op->gate ? 2 : 1;
+    d.spec[SPEC_BESIDE] = s ? s->m->down.layout.n_chunk : 0;
+    d.spec[SPEC_BESIDE_Q8] = s && is_q8(&s->m->down.layout);
     d.spec[SPEC_SPLIT_EXPERTS] = op->moe && op->layer->split_experts.table;
     d.spec[SPEC_OFFLOADS_MISSES] = op->moe && r->offloads_misses;
     dispatch_spec_format(d.spec, m);
@@ -332,11 +360,54 @@ void record_router(struct recorder *r, const struct moe_plan *p, const struct de
                          .spec = {[SPEC_THREADS] = THREADS, [SPEC_ROWS] = ROUTER_EACH},
                          .push = &push,
                          .push_bytes = sizeof push,
-                         .x = divide_up((uint32_t)p->n_expert, ROUTER_EACH * subgroups),
+                         .x = divide_up(l->router_x.rows, ROUTER_EACH * subgroups),
                          .y = r->n_rows,
                          .z = 1};
     spec_route(d.spec, p);
+    d.spec[SPEC_SHARED_GATE] = l->shared_gate.n_matrix != 0;
     d.spec[SPEC_LIST_ROWS] = lists ? record_list_rows(r->n_rows) : 0;
+    dispatch_op(r, &d);
+}
+
+void record_moe_sum(struct recorder *r, const struct mlp_op *op, VkDeviceAddress shared_part)
+{
+    const struct gpu_caps *c = &r->b->gpu.caps;
+    const uint32_t wanted = r->n_rows <= RECORD_LIST_ROWS ? SUM_THREADS : 256,
+                   summed = 64 * c->subgroup, /* reduce.glsl */
+        most = c->max_threads < summed ? c->max_threads : summed;
+    const struct workspace *w = &r->b->workspace;
+    const struct device_matrix *m = &op->m->down;
+    const struct push_moe_sum push = {
+        .parts = w->parts_down,
+        .y = w->x,
+        .bias = op->m->b_down,
+        .weights = w->weights,
+        .ids = w->ids,
+        .token_rows = r->b->step.at_rows,
+        .norm = op->next_norm,
+        .outs = w->x_hi,
+        .counts = op->lists ? w->counts : 0,
+        .beside = shared_part,
+        .beside_bias = op->shared ? op->shared->m->b_down : 0,
+        .gate = op->shared ? op->shared->gate : 0,
+        .y_stride = r->b->sizes.d,
+        .n_expert = op->lists ? (uint32_t)op->moe->n_expert : 0,
+        .gate_stride = r->b->sizes.expert,
+        .eps = r->b->plan->norm_eps,
+    };
+    struct dispatch d = {.shader = "moe_sum",
+                         .spec = {[SPEC_THREADS] = most < wanted ? most : wanted},
+                         .push = &push,
+                         .push_bytes = sizeof push,
+                         .x = r->n_rows,
+                         .y = 1,
+                         .z = 1};
+    d.spec[SPEC_SUM_CAST] = op->next_norm != 0;
+    d.spec[SPEC_SUM_SHARED] = !op->shared ? 0 : op->shared->gate ? 2 : 1;
+    d.spec[SPEC_D_MODEL] = m->rows;
+    d.spec[SPEC_K] = mlp_used(op);
+    d.spec[SPEC_BIAS] = op->m->b_down != 0;
+    d.spec[SPEC_WEIGHTS] = op->moe ? 0 : 1;
     dispatch_op(r, &d);
 }
 

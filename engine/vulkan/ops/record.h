@@ -38,20 +38,30 @@ struct mlp_op { /* x += sum of experts(norm(x)) */
     const struct device_mlp *m;
     const struct moe_plan *moe; /* routed; NULL: one expert for all rows */
     const struct device_layer *layer;
-    int index;                 /* of the layer */
-    VkDeviceAddress h;         /* between up and down */
-    VkDeviceAddress gate;      /* not routed: logit of the row's weight, or 0: weight 1 */
-    VkDeviceAddress next_norm; /* many rows: of the layer whose products follow, see
-                                  record_gemm_mlp; 0: none */
+    int index;            /* of the layer */
+    VkDeviceAddress h;    /* between up and down */
+    VkDeviceAddress gate; /* not routed: logit of the first row's weight, the next ones sizes.expert
+                             floats apart; 0: weight 1 */
+    const struct mlp_op *shared; /* routed, in down and in record_gemm_mlp: the shared expert beside
+                                    them; NULL: none */
+    VkDeviceAddress next_norm;   /* many rows: of the layer whose products follow, see
+                                    record_gemm_mlp; 0: none */
     bool clamp;
     bool tiled;  /* by record_gemm_mlp */
     bool lists;  /* many rows: record_route listed each expert's pairs */
     bool route;  /* up also chooses the experts (else record_route came before) */
     bool folded; /* with route: the logits lack the norm's factor, see router_fold.h */
 };
+/* Experts of a row. */
+static inline uint32_t mlp_used(const struct mlp_op *op)
+{
+    return op->moe ? (uint32_t)op->moe->n_used : 1;
+}
 /* Whether up can take folded logits: it has a whole row of x at once. */
 bool record_mlp_up_folds(const struct recorder *r, const struct device_layer *l);
 void record_mlp_up(struct recorder *r, const struct mlp_op *op);
+bool record_mlp_down_beside(const struct recorder *r, const struct mlp_op *routed,
+                            const struct mlp_op *shared);
 void record_mlp_down(struct recorder *r, const struct mlp_op *op);
 
 #define RECORD_LIST_ROWS 64u /* of a step at most, whose experts have lists in place of tiles */
@@ -60,6 +70,10 @@ static inline uint32_t record_list_rows(uint32_t n_rows)
 {
     return (n_rows + 15) / 16 * 16;
 }
+
+/* x += parts_down of each row's experts, and of the shared one, the last part of record_gemm_mlp.
+ */
+void record_moe_sum(struct recorder *r, const struct mlp_op *op, VkDeviceAddress shared_part);
 
 void record_embed(struct recorder *r);
 /* x += rows of d_model floats, one for each of the step. */

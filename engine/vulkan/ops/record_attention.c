@@ -197,7 +197,10 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
         .rope_scale = a->rope.scale,
         .scale = a->scale,
     };
-    const bool deep = op->n_splits >= r->b->tuning.deep_splits && !r->b->gpu.caps.software;
+    /* Many rows fill the device with fewer workgroups. */
+    const uint32_t deep_splits =
+        r->n_rows < 8 ? r->b->tuning.deep_splits : r->b->tuning.unit_splits;
+    const bool deep = op->n_splits >= deep_splits && !r->b->gpu.caps.software;
     const bool units = units_fit(r, a, op);
     const struct attention_form f =
         units ? units_form(r->b, a, r->n_rows)

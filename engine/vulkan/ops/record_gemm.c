@@ -15,7 +15,6 @@
 #define FEW_TILE 16u    /* of matmul_few: rows of W of a workgroup */
 #define MOE_FEW_THREADS 128u
 #define MOE_FEW_DEPTH 2u     /* more take registers, and so threads */
-#define SUM_THREADS 1024u    /* of few rows: what counts is latency */
 #define SHARED_RESERVE 2048u /* of matmul.comp's other shared variables */
 
 void record_cast_f16(struct recorder *r, const struct cast_f16_op *op)
@@ -354,10 +353,14 @@ static struct grouping grouping_of(const struct recorder *r, const struct mlp_op
     return g;
 }
 
+static struct grouping grouping_for(const struct recorder *r, const struct mlp_op *op)
+{
+    return grouping_of(r, op, r->n_rows * mlp_used(op), op->m->down.layout.n_chunk * 32);
+}
+
 bool record_gemm_lists(const struct recorder *r, const struct mlp_op *op)
 {
-    const uint32_t h_stride = op->m->down.layout.n_chunk * 32;
-    const struct grouping g = grouping_of(r, op, r->n_rows * (uint32_t)op->moe->n_used, h_stride);
+    const struct grouping g = grouping_for(r, op);
     return r->n_rows <= RECORD_LIST_ROWS && !g.wide && !g.few;
 }
 
@@ -404,79 +407,66 @@ static void record_sort(struct recorder *r, const struct moe_plan *p, const stru
     dispatch_op(r, &d);
 }
 
-static void record_sum(struct recorder *r, const struct mlp_op *op, uint32_t n_used)
+static void record_ups(struct recorder *r, const struct mlp_op *op)
 {
-    const struct gpu_caps *c = &r->b->gpu.caps;
-    const uint32_t wanted = r->n_rows <= RECORD_LIST_ROWS ? SUM_THREADS : 256,
-                   summed = 64 * c->subgroup, /* reduce.glsl */
-        most = c->max_threads < summed ? c->max_threads : summed;
-    const struct workspace *w = &r->b->workspace;
-    const struct device_matrix *m = &op->m->down;
-    const struct push_moe_sum push = {
-        .parts = w->parts_down,
-        .y = w->x,
-        .bias = op->m->b_down,
-        .weights = op->moe ? w->weights : op->gate,
-        .ids = w->ids,
-        .token_rows = r->b->step.at_rows,
-        .norm = op->next_norm,
-        .outs = w->x_hi,
-        .counts = op->lists ? w->counts : 0,
-        .y_stride = r->b->sizes.d,
-        .n_expert = op->lists ? (uint32_t)op->moe->n_expert : 0,
-        .eps = r->b->plan->norm_eps,
-    };
-    struct dispatch d = {.shader = "moe_sum",
-                         .spec = {[SPEC_THREADS] = most < wanted ? most : wanted},
-                         .push = &push,
-                         .push_bytes = sizeof push,
-                         .x = r->n_rows,
-                         .y = 1,
-                         .z = 1};
-    d.spec[SPEC_SUM_CAST] = op->next_norm != 0;
-    d.spec[SPEC_D_MODEL] = m->rows;
-    d.spec[SPEC_K] = n_used;
-    d.spec[SPEC_BIAS] = op->m->b_down != 0;
-    d.spec[SPEC_WEIGHTS] = op->moe ? 0 : op->gate ? 2 : 1;
-    dispatch_op(r, &d);
-}
-
-void record_gemm_mlp(struct recorder *r, const struct mlp_op *op)
-{
-    const struct workspace *w = &r->b->workspace;
-    const uint32_t n_used = op->moe ? (uint32_t)op->moe->n_used : 1, pairs = r->n_rows * n_used,
-                   h_stride = op->m->down.layout.n_chunk * 32;
-    const struct grouping g = grouping_of(r, op, pairs, h_stride);
-    if (op->moe && !g.lists && !g.few) {
-        record_sort(r, op->moe, &g, pairs);
-        record_barrier(r);
-    }
+    const struct grouping g = grouping_for(r, op);
     record_grouped(r,
                    (struct matmul){.w = &op->m->gate_up,
                                    .experts = op->moe ? op->layer : NULL,
                                    .label = "gemm_up",
-                                   .x = w->x_hi,
+                                   .x = r->b->workspace.x_hi,
                                    .y = op->h,
                                    .bias = op->m->b_gate_up,
                                    .mode = 1,
-                                   .n_x = pairs,
-                                   .y_stride = h_stride,
-                                   .per_row = n_used,
+                                   .n_x = r->n_rows * mlp_used(op),
+                                   .y_stride = op->m->down.layout.n_chunk * 32,
+                                   .per_row = mlp_used(op),
                                    .up_at = op->m->gate_up.rows * op->m->gate_up.n_matrix,
                                    .clamp = op->clamp},
                    &g);
-    record_barrier(r);
+}
+
+static void record_downs(struct recorder *r, const struct mlp_op *op, VkDeviceAddress parts)
+{
+    const struct grouping g = grouping_for(r, op);
     record_grouped(r,
                    (struct matmul){.w = &op->m->down,
                                    .experts = op->moe ? op->layer : NULL,
                                    .label = "gemm_down",
                                    .x = op->h,
-                                   .y = w->parts_down,
+                                   .y = parts,
                                    .mode = 2,
-                                   .n_x = pairs,
+                                   .n_x = r->n_rows * mlp_used(op),
                                    .y_stride = op->m->down.rows,
                                    .per_row = 1},
                    &g);
+}
+
+/* Of few rows the shared expert comes first: its few workgroups take long and run beside the
+ * others. Of many rows it would take the device from them. */
+void record_gemm_mlp(struct recorder *r, const struct mlp_op *op)
+{
+    const VkDeviceAddress parts = r->b->workspace.parts_down;
+    const uint32_t pairs = r->n_rows * mlp_used(op);
+    const VkDeviceAddress behind =
+        op->shared ? parts + (uint64_t)pairs * op->m->down.rows * sizeof(float) : 0;
+    const struct grouping g = grouping_for(r, op);
+    if (op->moe && !g.lists && !g.few) {
+        record_sort(r, op->moe, &g, pairs);
+        record_barrier(r);
+    }
+    const bool first = op->shared && r->n_rows <= RECORD_LIST_ROWS;
+    if (first)
+        record_ups(r, op->shared);
+    record_ups(r, op);
+    if (op->shared && !first)
+        record_ups(r, op->shared);
     record_barrier(r);
-    record_sum(r, op, n_used);
+    if (first)
+        record_downs(r, op->shared, behind);
+    record_downs(r, op, parts);
+    if (op->shared && !first)
+        record_downs(r, op->shared, behind);
+    record_barrier(r);
+    record_moe_sum(r, op, behind);
 }

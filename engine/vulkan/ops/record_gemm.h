@@ -38,6 +38,7 @@ void record_cast_f16(struct recorder *r, const struct cast_f16_op *op);
 /* y (+)= W x_hi + bias; split: both sides carry what rounding lost, which gives f32 precision. */
 void record_gemm_linear(struct recorder *r, const struct linear_op *op, bool split);
 /* Records sort, up, down and sum with the barriers between them, for one expert where the layer is
- * not routed. record_route and record_cast_f16(ffn_norm) must have come before. With next_norm the
- * sum also leaves in workspace.x_hi what record_cast_f16 with that norm would. */
+ * not routed, and for a shared one beside routed ones. record_route and record_cast_f16(ffn_norm)
+ * must have come before. With next_norm the sum also leaves in workspace.x_hi what record_cast_f16
+ * with that norm would. */
 void record_gemm_mlp(struct recorder *r, const struct mlp_op *op);

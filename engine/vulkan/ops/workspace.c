@@ -3,6 +3,7 @@
 #include "engine/vulkan/ops/backend_state.h"
 #include "engine/vulkan/ops/delta_net_ops.h"
 #include "engine/vulkan/ops/record_gemm.h"
+#include "engine/vulkan/shaders/interface.h"
 
 #include <string.h>
 
@@ -47,7 +48,7 @@ static void sizes_of_layer(const struct layer_plan *l, struct workspace_sizes *s
         widen(&s->h, l->dense.d_ff);
         return;
     }
-    widen(&s->expert, l->moe.n_expert);
+    widen(&s->expert, (int64_t)l->moe.n_expert + (l->moe.shared_gate.type != WEIGHT_NONE));
     widen(&s->h, (int64_t)pad32(l->moe.d_ff) * l->moe.n_used);
     if (l->moe.has_shared)
         widen(&s->h_shared, l->moe.shared.d_ff);
@@ -92,7 +93,6 @@ bool workspace_plan(struct backend *b, struct err *e)
               plan_clear(h, &w->gates, rows * s->gates, e) &&
               plan_clear(h, &w->parts, part_floats(s, rows), e) &&
               plan_clear(h, &w->router, rows * s->expert, e) &&
-              plan_clear(h, &w->shared_gate, rows, e) &&
               plan_clear(h, &w->ids, rows * s->n_used, e) &&
               plan_clear(h, &w->weights, rows * s->n_used, e) &&
               plan_clear(h, &w->h, rows * s->h + 64, e) &&
@@ -105,10 +105,11 @@ bool workspace_plan(struct backend *b, struct err *e)
     if (ok && !b->params.exact) {
         /* 64 floats more: a tile's last loads may reach past its row. */
         uint64_t widest = s->d > s->attn ? s->d : s->attn, pairs = rows * s->n_used,
+                 parts = pairs + (s->h_shared ? rows : 0),
                  lists = (uint64_t)s->expert * RECORD_LIST_ROWS;
         ok = plan_clear(h, &w->x_hi, rows * widest / 2 + 64, e) &&
              plan_clear(h, &w->x_lo, rows * widest / 2 + 64, e) &&
-             plan_clear(h, &w->parts_down, pairs * s->d, e) &&
+             plan_clear(h, &w->parts_down, parts * s->d, e) &&
              plan_clear(h, &w->sorted, pairs > lists ? pairs : lists, e) &&
              plan_clear(h, &w->counts, s->expert, e) &&
              plan_clear(h, &w->arrived, RECORD_LIST_ROWS, e) &&
@@ -244,14 +245,15 @@ static bool result_open(struct backend *b, struct err *e)
     return true;
 }
 
-/* delta_step takes four threads for each value of a head. */
+/* delta_step takes several threads for each value of a head. */
 static bool delta_steps_fit(const struct backend *b)
 {
     bool fit = true;
     for (int i = 0; i < b->plan->n_layer; i++) {
         const struct layer_plan *l = &b->plan->layers[i];
-        fit = fit && (l->mixer != MIXER_DELTA_NET ||
-                      4 * (uint32_t)l->delta_net.d_v <= b->gpu.caps.max_threads);
+        fit = fit &&
+              (l->mixer != MIXER_DELTA_NET ||
+               DELTA_SHARE * (uint32_t)l->delta_net.d_v / DELTA_COLUMNS <= b->gpu.caps.max_threads);
     }
     return fit;
 }

@@ -33,17 +33,23 @@ PLANES
 #define SPEC_GATHER 7 /* linear: rows of x are taken through a list */
 #define SPEC_K 5      /* moe_down, moe_sum: experts of a row */
 #define SPEC_WEIGHTS                                                                               \
-    7 /* moe_down, moe_sum: 0 routed, 1 all ones, 2 the sigmoid of one logit per row */
+    7 /* moe_down, moe_sum: 0 routed, 1 all ones, moe_down: 2 the sigmoid of one logit per row */
+
+#define SPEC_BESIDE                                                                                \
+    8 /* moe_down: chunks of a row of a shared expert beside the routed ones; 0: none */
+#define SPEC_BESIDE_Q8 9 /* it is Q8_0, not packed as they are */
 
 /* moe_sum */
 #define SPEC_SUM_CAST 8
+#define SPEC_SUM_SHARED 9 /* 0: no shared expert, 1: of weight 1, 2: the sigmoid of a logit */
 
 /* moe_up */
 #define SPEC_UP_CLAMP 5 /* gpt-oss's activation */
 #define SPEC_ROUTED 7
-#define SPEC_FOLDED 9   /* with that: the logits lack the norm's factor (ops/router_fold.h) */
-#define SPEC_ROUTE 8    /* the shader makes the choice of experts itself */
-#define SPEC_D_MODEL 26 /* moe_sum too */
+#define SPEC_FOLDED 9       /* with that: the logits lack the norm's factor (ops/router_fold.h) */
+#define SPEC_SHARED_GATE 10 /* router too: logits have one more, of the shared expert's weight */
+#define SPEC_ROUTE 8        /* the shader makes the choice of experts itself */
+#define SPEC_D_MODEL 26     /* moe_sum too */
 
 /* matmul, matmul_plain, matmul_wide */
 #define SPEC_TILE_M 1
@@ -129,6 +135,11 @@ PLANES
 #define SPEC_TILED 4
 #define SPEC_N_K 5
 #define SPEC_N_V 6
+#define DELTA_SHARE 8       /* threads that share a column of the state, at most */
+#define DELTA_COLUMNS 4     /* of a thread of delta_step */
+#define DELTA_THREADS 128   /* of delta_conv, delta_norm: four channels each */
+#define SPEC_DELTA_HALVES 7 /* delta_norm, delta_step: the result is rounded to halves */
+#define SPEC_DELTA_SHARE 8  /* threads that share a column here: 8 or 4 */
 
 /* topk */
 #define SPEC_MERGE 1

@@ -2,7 +2,7 @@
 /* y[t, r] += sum_k weights[t, k] (D_e[r, :] . h[t, k, :] + bias_e[r]), e = ids[t, k]
  * D [n_expert, d, d_ff] packed; h [T, K, d_ff] f32; y [T, d] f32, the residual stream
  * Second half of the experts; of a dense layer with K = 1 (ids NULL: expert 0, weight 1), of a shared expert with
- * weight sigmoid(weights[t]).
+ * weight sigmoid(weights[t]), or with BESIDE that of a shared expert added to the routed ones' (beside.glsl).
  * Grid (d / (ROWS * subgroups), T); see tile.glsl. The rows of h that a row of x uses, K
  * or fewer, are one vector to a subgroup. */
 #extension GL_GOOGLE_include_directive : require
@@ -16,6 +16,7 @@ layout(constant_id = SPEC_WEIGHTS) const uint WEIGHTS = 0; /* 0: routed; 1: all 
 
 #define PUSH_MOE_DOWN
 #include "push.h"
+#include "beside.glsl"
 
 shared int slot_expert[K]; /* -1: left to the processor */
 shared float slot_weight[K];
@@ -48,7 +49,7 @@ void main()
         if (OFFLOADS_MISSES && expert_planes(p.down, uint(slot_expert[k]), 1).data == 0) {
             slot_expert[k] = -1;
         }
-        slot_weight[k] = WEIGHTS == 1 ? 1.0 : p.weights.at[t * p.weights_stride + k];
+        slot_weight[k] = WEIGHTS == 1 ? 1.0 : p.weights.at[WEIGHTS == 0 ? t * K + k : t * p.gate_stride];
         if (WEIGHTS == 2) {
             slot_weight[k] = sigmoid(slot_weight[k]);
         }
@@ -62,12 +63,19 @@ void main()
     barrier();
     Packed now[ROWS], next[ROWS];
     load_rows(row0, gl_SubgroupInvocationID, n_chunk, now);
+    Beside beside;
+    if (BESIDE > 0) {
+        beside_ask(row0, t, beside);
+    }
     [[dont_unroll]] for (uint first = 0; first < n_chunk; first += TILE_CHUNKS) {
         uint n = min(TILE_CHUNKS, n_chunk - first);
         if (first > 0) {
             barrier();
         }
         tile_load(0, h, h, first, n);
+        if (BESIDE > 0 && first == 0) {
+            beside_put(beside);
+        }
         barrier();
         [[dont_unroll]] for (uint c = gl_SubgroupInvocationID; c < n; c += LANES) {
             uint k = (first + c) / p.n_chunk;
@@ -88,7 +96,7 @@ void main()
         }
     }
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        float v = subgroupAdd(sum[r]);
+        float v = subgroupAdd(BESIDE > 0 ? sum[r] + beside_part(beside, r) : sum[r]);
         if (gl_SubgroupInvocationID == 0 && row0 + r < p.rows) {
             if (BIAS) {
                 for (uint k = 0; k < n_used; k++) {

@@ -1,5 +1,5 @@
 #version 460
-/* y[t, r] += sum_k weights[t, k] (parts[t, k, r] + bias_e[r]), k over the experts that the row uses
+/* y[t, r] += sum_k weights[t, k] (parts[t, k, r] + bias_e[r]), k over the experts that the row uses, and with SHARED one for all rows
  * parts [T, K, d] f32, what moe's matrix products left for each slot; y [T, d] the residual stream
  * With CAST also what cast_f16 would do next: out[t, :] = halves of y[t, :], RMS-normalised by the next layer's norm.
  * After the grouped down product.
@@ -9,9 +9,10 @@
 #include "reduce.glsl"
 layout(constant_id = SPEC_K) const uint K = 4;
 layout(constant_id = SPEC_BIAS) const bool BIAS = false;
-layout(constant_id = SPEC_WEIGHTS) const uint WEIGHTS = 0; /* as in moe_down */
+layout(constant_id = SPEC_WEIGHTS) const uint WEIGHTS = 0; /* 0: routed; 1: all ones */
 layout(constant_id = SPEC_D_MODEL) const uint D_MODEL = 512;
 layout(constant_id = SPEC_SUM_CAST) const bool CAST = false;
+layout(constant_id = SPEC_SUM_SHARED) const uint SHARED = 0; /* 1: of weight 1; 2: of the sigmoid of gate[t] */
 
 #define PUSH_MOE_SUM
 #include "push.h"
@@ -43,21 +44,28 @@ void main()
     float squares = 0.0;
     [[unroll]] for (uint i = 0; i < EACH; i++) {
         uint column = 2 * (gl_LocalInvocationIndex + i * gl_WorkGroupSize.x);
-        vec2 sum = vec2(0.0), part[K];
+        vec2 sum = vec2(0.0), part[K], also = vec2(0.0);
         [[unroll]] for (uint k = 0; k < K; k++) { /* all on their way together, also of places that no expert has */
             part[k] = pair_at(p.parts, (t * K + k) * D_MODEL, column);
+        }
+        if (SHARED != 0) {
+            also = pair_at(p.beside, t * D_MODEL, column);
+            if (uint64_t(p.beside_bias) != 0) {
+                also += pair_at(p.beside_bias, 0, column);
+            }
+            also *= SHARED == 2 ? sigmoid(p.gate.at[t * p.gate_stride]) : 1.0;
         }
         [[unroll]] for (uint k = 0; k < K; k++) {
             float w = WEIGHTS == 1 ? 1.0 : p.weights.at[t * K + k];
             if (BIAS) {
                 part[k] += pair_at(p.bias, WEIGHTS == 0 ? uint(max(p.ids.at[t * K + k], 0)) * D_MODEL : 0, column);
             }
-            sum += k < n_used ? (WEIGHTS == 2 ? sigmoid(w) : w) * part[k] : vec2(0.0);
+            sum += k < n_used ? w * part[k] : vec2(0.0);
         }
         kept[i] = vec2(0.0);
         if (column < p.y_stride) {
             uint at = (t * p.y_stride + column) / 2;
-            kept[i] = F32x2(uint64_t(p.y)).at[at] + sum;
+            kept[i] = F32x2(uint64_t(p.y)).at[at] + sum + also;
             F32x2(uint64_t(p.y)).at[at] = kept[i];
             squares += dot(kept[i], kept[i]);
         }

@@ -17,6 +17,7 @@ layout(constant_id = SPEC_ROUTED) const bool ROUTED = true;
 layout(constant_id = SPEC_ROUTE) const bool ROUTE = false;
 layout(constant_id = SPEC_FOLDED) const bool FOLDED = false; /* then a tile has the whole row */
 
+layout(constant_id = SPEC_SHARED_GATE) const bool SHARED_GATE = false;
 layout(constant_id = SPEC_D_MODEL) const uint D_MODEL = 512;
 const uint ROW_VALUES = 2 * ROWS; /* gate, up, gate, up ... */
 
@@ -54,6 +55,9 @@ void main()
             tile_put(0, x_part, norm_part, 0, p.n_chunk);
             barrier();
             factor = tile_factor(0, 1.0 / float(D_MODEL), p.eps);
+        }
+        if (FOLDED && SHARED_GATE && gl_WorkGroupID.x == 0 && k_slot == 0 && gl_LocalInvocationIndex == 0) {
+            p.logits.at[t * p.router_stride + N_EXPERT] *= factor; /* which this workgroup alone reads here */
         }
         expert = route_row(p.logits, p.select_bias, p.ids, p.weights, p.used, p.ids, t, p.router_stride, factor, p.scale, row,
                            gl_WorkGroupID.x == 0 && k_slot == 0, k_slot);

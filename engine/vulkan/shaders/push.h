@@ -170,7 +170,11 @@ PUSH(moe_down)
     F32 y, bias, weights;
     I32 ids;
     Rows token_rows;
-    uint rows, n_chunk, y_stride, weights_stride;
+    uint64_t beside, beside_scales; /* planes of a shared expert */
+    F32x4 beside_h;
+    F32 beside_gate; /* NULL: weight 1 */
+    uint rows, n_chunk, y_stride;
+    uint gate_stride; /* of a row's logit, routed ones' or not */
 }
 PUSH_END(moe_down);
 #endif
@@ -197,7 +201,8 @@ PUSH(moe_sum)
     F32x2 norm; /* of the layer that reads outs */
     U32 outs;
     U32 counts; /* of the experts' lists, [n_expert], emptied for the next layer; NULL: none */
-    uint y_stride, n_expert;
+    F32 beside, beside_bias, gate; /* of the shared expert; no bias: NULL */
+    uint y_stride, n_expert, gate_stride;
     float eps;
 }
 PUSH_END(moe_sum);
@@ -283,7 +288,7 @@ PUSH(delta_conv)
     Rows rows;
     Runs runs;
     uint64_t state_bytes;
-    uint stride, gates_at;
+    uint stride, gates_at, n_x;
 }
 PUSH_END(delta_conv);
 #endif
@@ -305,7 +310,7 @@ PUSH_END(delta_scan);
 #if defined(__STDC__) || defined(PUSH_DELTA_NORM)
 PUSH(delta_norm)
 {
-    F32 outs, x, weight;
+    F32 o, outs, x, weight;
     Rows rows;
     uint stride, z_at;
     float eps;

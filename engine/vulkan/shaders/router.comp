@@ -1,7 +1,7 @@
 #version 460
 /* A router of few rows with all that waits for it: logits[t, e] = factor W[e, :] . x[t, :], factor that of the RMS norm, whose weight is in W;
  * the choice of experts as in moe_route, also with LIST_ROWS; out[t, :] = halves of x[t, :], normalised, for the experts' products.
- * W [n_expert, d], x [T, d] f32. The last workgroup of a row to have its logits makes the choice: a dispatch for that alone costs more.
+ * W [n_expert, d], with SHARED_GATE one row more, x [T, d] f32. The last workgroup of a row to have its logits makes the choice: a dispatch for that alone costs more.
  * arrived [T] is zero before and after.
  * Grid (n_expert / (EACH * subgroups), T). */
 #extension GL_GOOGLE_include_directive : require
@@ -12,6 +12,8 @@ layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Sha
 #include "route.glsl"
 layout(constant_id = SPEC_ROWS) const uint EACH = 2; /* experts of a subgroup */
 layout(constant_id = SPEC_LIST_ROWS) const uint LIST_ROWS = 0;
+layout(constant_id = SPEC_SHARED_GATE) const bool SHARED_GATE = false;
+const uint N_LOGITS = N_EXPERT + (SHARED_GATE ? 1 : 0);
 
 #define PUSH_ROUTER
 #include "push.h"
@@ -32,7 +34,7 @@ float put_logits(uint t, uint first)
             uint at = from + k * gl_SubgroupSize, i = min(at, p.quads - 1);
             x[k] = p.x.at[t * p.quads + i] * (at < p.quads ? 1.0 : 0.0);
             [[unroll]] for (uint e = 0; e < EACH; e++) {
-                w[e * AT_ONCE + k] = p.w.at[min(first + e, N_EXPERT - 1) * p.quads + i];
+                w[e * AT_ONCE + k] = p.w.at[min(first + e, N_LOGITS - 1) * p.quads + i];
             }
         }
         [[unroll]] for (uint k = 0; k < AT_ONCE; k++) {
@@ -45,7 +47,7 @@ float put_logits(uint t, uint first)
     float factor = inversesqrt(subgroupAdd(squares) * p.inverse_cols + p.eps);
     [[unroll]] for (uint e = 0; e < EACH; e++) {
         float v = subgroupAdd(sum[e]) * factor;
-        if (gl_SubgroupInvocationID == 0 && first + e < N_EXPERT) {
+        if (gl_SubgroupInvocationID == 0 && first + e < N_LOGITS) {
             SharedF32(p.logits).at[t * p.stride + first + e] = v;
         }
     }

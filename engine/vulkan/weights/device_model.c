@@ -340,7 +340,7 @@ static bool plan_moe(struct device_model *d, const struct moe_plan *p, struct de
            (!p->has_shared || plan_mlp(h, &p->shared, &l->shared, e));
 }
 
-/* Rows of the router times its norm's weight. */
+/* Rows of the router, and below them the shared expert's gate, times their norm's weight. */
 static void fill_router_x(const struct heap_part *p, int source, int64_t first, int64_t n,
                           uint8_t *out)
 {
@@ -348,27 +348,29 @@ static void fill_router_x(const struct heap_part *p, int source, int64_t first, 
     for (int64_t i = first; i < first + n; i++, out += p->row_bytes) {
         float *row = (float *)(void *)out;
         memset(row, 0, p->row_bytes);
-        weight_row_f32(&l->moe.router, 0, (int32_t)i, row);
+        if (i < l->moe.router.rows)
+            weight_row_f32(&l->moe.router, 0, (int32_t)i, row);
+        else
+            weight_row_f32(&l->moe.shared_gate, 0, 0, row);
         for (int32_t c = 0; c < l->moe.router.cols; c++)
             row[c] *= l->ffn_norm.at[c];
     }
 }
 
-/* What stands for the router in steps of few rows. Layers whose logits or mixers have biases, and
- * shared experts with a gate of their own, which reads the same norm, keep the router alone. */
+/* What stands for the router in steps of few rows. Layers whose logits or mixers have biases keep
+ * the router alone. */
 static bool plan_router_fold(struct heap *h, const struct layer_plan *p, struct device_layer *l,
                              struct err *e)
 {
     const struct moe_plan *m = &p->moe;
     const bool attends = p->mixer == MIXER_ATTENTION;
     const struct weight *wo = attends ? &p->attention.wo : &p->delta_net.w_out;
-    if (m->router_bias.at || (attends && p->attention.bo.at) || !p->ffn_norm.at ||
-        m->shared_gate.type != WEIGHT_NONE)
+    if (m->router_bias.at || (attends && p->attention.bo.at) || !p->ffn_norm.at)
         return true;
     struct device_matrix *to[2] = {&l->router_x, &l->router_mixed};
     for (int i = 0; i < 2; i++) {
         const struct weight like = {.type = WEIGHT_F32,
-                                    .rows = m->router.rows,
+                                    .rows = m->router.rows + (m->shared_gate.type != WEIGHT_NONE),
                                     .cols = i ? wo->cols : m->router.cols,
                                     .n_matrix = 1};
         if (!device_layout_of(&like, &to[i]->layout, e))

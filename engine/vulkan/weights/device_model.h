@@ -57,8 +57,8 @@ struct device_layer {
     struct device_experts split_experts;
     struct device_matrix router, shared_gate;
     VkDeviceAddress router_bias, select_bias;
-    /* f32: the router times ffn_norm, and that times wo, made on the device (ops/router_fold.h);
-     * absent where routers are not folded */
+    /* f32: the router, and as its last row the shared expert's gate, times ffn_norm, and that times
+     * wo, made on the device (ops/router_fold.h); absent where routers are not folded */
     struct device_matrix router_x, router_mixed;
     struct device_mlp shared;
     VkDeviceAddress kv; /* attention layers: blocks of this layer */

@@ -1,19 +1,7 @@
 /* The Vulkan kernels of experts against weight_row_f32, for every weight format: few rows and many.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/vulkan/ops/dispatch.h"
 #include "tests/unit/vulkan/vulkan_kernel_rig.h"
-#include "tests/unit/vulkan/vulkan_rig.h"
 
 /* --- experts --- */
 
@@ -25,8 +13,9 @@ struct experts {
     struct device_layer layer;
     struct device_mlp mlp;
     struct rig_span x, norm, h, ids, weights, rows, b_gate_up, b_down, gate, before;
-    bool lists; /* many rows: each expert has a list of its pairs */
-    bool split; /* all rows use expert 0: the others lie nowhere */
+    bool lists;  /* many rows: each expert has a list of its pairs */
+    bool shared; /* many rows: the first expert's matrices are also a shared one's */
+    bool split;  /* all rows use expert 0: the others lie nowhere */
     struct rig_span halves, sorted, counts;
 };
 
@@ -50,13 +39,13 @@ static void experts_init(struct experts *x)
     x->rows = rig_take(&rig, (size_t)x->n_x * 4);
     x->b_gate_up = rig_take(&rig, 2 * n * (size_t)x->d_ff);
     x->b_down = rig_take(&rig, n * (size_t)x->d);
-    x->gate = rig_take(&rig, (size_t)x->n_x);
+    x->gate = rig_take(&rig, (size_t)x->n_x * padded(x->n_expert));
     randomize(x->x.f, x->n_x, x->d, (uint32_t)d, 1);
     memcpy(x->before.f, x->x.f, (size_t)x->n_x * d * 4);
     randomize(x->b_gate_up.f, 1, (int)(2 * n) * x->d_ff, 0, 0.5f);
     randomize(x->b_down.f, 1, (int)n * x->d, 0, 0.5f);
     randomize(x->weights.f, 1, (int)pairs, 0, 1);
-    randomize(x->gate.f, 1, x->n_x, 0, 2);
+    randomize(x->gate.f, x->n_x, 1, padded(x->n_expert), 2);
     for (int t = 0; t < x->n_x; t++) {
         const bool dead = x->n_x > 2 && t == x->n_x - 2;
         x->rows.rows[t][1] = dead ? STEP_PADDING : t;
@@ -94,11 +83,14 @@ static struct mlp_op op_of(const struct experts *x)
                            .clamp = x->clamp};
 }
 
+static double gate_of(const struct experts *x, int t)
+{
+    return x->gated ? 1 / (1 + exp(-(double)x->gate.f[(size_t)t * padded(x->n_expert)])) : 1;
+}
+
 static double weight_of(const struct experts *x, int t, int k)
 {
-    return x->routed  ? (double)x->weights.f[t * x->n_used + k]
-           : x->gated ? 1 / (1 + exp(-(double)x->gate.f[t]))
-                      : 1;
+    return x->routed ? (double)x->weights.f[t * x->n_used + k] : gate_of(x, t);
 }
 
 /* Norm weights that make gates and ups of order 1, whatever the format's scales are. */
@@ -237,9 +229,9 @@ static void wide_memory(struct experts *x)
     x->halves = rig_take(&rig, (size_t)x->n_x * padded(x->d) / 2);
     w->x_hi = x->halves.at;
     w->x_lo = rig_take(&rig, (size_t)x->n_x * padded(x->d) / 2).at;
-    struct rig_span parts = rig_take(&rig, pairs * (size_t)x->d);
-    memset(parts.f, 0xff,
-           pairs * (size_t)x->d * sizeof(float)); /* nobody may read what nobody wrote */
+    const size_t n_parts = (pairs + (x->shared ? (size_t)x->n_x : 0)) * (size_t)x->d;
+    struct rig_span parts = rig_take(&rig, n_parts);
+    memset(parts.f, 0xff, n_parts * sizeof(float)); /* nobody may read what nobody wrote */
     w->parts_down = parts.at;
     const size_t places = record_list_rows((uint32_t)x->n_x);
     x->sorted = rig_take(&rig, x->lists ? (size_t)x->n_expert * places : pairs);
@@ -261,6 +253,11 @@ static void wide_run(struct experts *x)
     struct mlp_op op = op_of(x);
     op.lists = x->lists;
     op.next_norm = x->norm.at;
+    struct mlp_op shared = op;
+    shared.moe = NULL;
+    shared.lists = false;
+    shared.h = rig_take(&rig, (size_t)x->n_x * padded(x->d_ff)).at;
+    op.shared = x->shared ? &shared : NULL;
     struct recorder r = rig_begin(&rig, (uint32_t)x->n_x, &e);
     record_cast_f16(&r, &(struct cast_f16_op){.x = x->x.at,
                                               .norm = x->norm.at,
@@ -273,24 +270,36 @@ static void wide_run(struct experts *x)
     rig_end(&r);
 }
 
-/* Row t, column i of what the experts add, from the halves h; the square of its rounding's size. */
+/* Column i of what an expert adds to a row of this weight, from the halves `in`; the square of its
+ * rounding's size. */
+static void wide_add(const struct experts *x, const struct stack *down, const struct hidden *in,
+                     int expert, int i, double weight, struct sum *total)
+{
+    const int row = expert * x->d + i;
+    const float *w = down->at + (size_t)row * (size_t)x->d_ff;
+    double v = x->bias ? (double)x->b_down.f[row] : 0;
+    for (int j = 0; j < x->d_ff; j++) {
+        double sigma = in[j].tolerance + HALF_SIGMAS * HALF_ROUNDING * 1.5 * fabs(in[j].v);
+        v += (double)w[j] * in[j].v;
+        total->magnitude += fabs(weight * (double)w[j] * in[j].v);
+        total->square += weight * weight * (double)w[j] * (double)w[j] * sigma * sigma;
+    }
+    total->v += weight * v;
+}
+
+/* Row t, column i of what all its experts add; h: of the pairs, then of the shared expert. */
 static struct sum wide_sum(const struct experts *x, const struct stack *down,
                            const struct hidden *h, int t, int i)
 {
     struct sum total = {0};
     for (int k = 0; k < x->n_used && (!x->routed || x->ids.i[t * x->n_used + k] >= 0); k++) {
-        int pair = t * x->n_used + k, row = (x->routed ? x->ids.i[pair] : 0) * x->d + i;
-        const float *w = down->at + (size_t)row * (size_t)x->d_ff;
-        const struct hidden *in = h + (size_t)pair * (size_t)x->d_ff;
-        double weight = weight_of(x, t, k), v = x->bias ? (double)x->b_down.f[row] : 0;
-        for (int j = 0; j < x->d_ff; j++) {
-            double sigma = in[j].tolerance + HALF_SIGMAS * HALF_ROUNDING * 1.5 * fabs(in[j].v);
-            v += (double)w[j] * in[j].v;
-            total.magnitude += fabs(weight * (double)w[j] * in[j].v);
-            total.square += weight * weight * (double)w[j] * (double)w[j] * sigma * sigma;
-        }
-        total.v += weight * v;
+        const int pair = t * x->n_used + k;
+        wide_add(x, down, h + (size_t)pair * (size_t)x->d_ff, x->routed ? x->ids.i[pair] : 0, i,
+                 weight_of(x, t, k), &total);
     }
+    if (x->shared)
+        wide_add(x, down, h + (size_t)(x->n_x * x->n_used + t) * (size_t)x->d_ff, 0, i,
+                 gate_of(x, t), &total);
     return total;
 }
 
@@ -328,6 +337,7 @@ static void check_wide(struct experts *x)
     struct stack gate_up, down;
     struct heap first;
     const int rows[2] = {x->d_ff, x->d_ff};
+    x->gated = x->gated && x->shared;
     experts_init(x);
     wide_memory(x);
     stack_init(&gate_up, x->f, n_matrix_of(x), rows, 2, x->d);
@@ -342,11 +352,14 @@ static void check_wide(struct experts *x)
         split_table(x);
     wide_run(x);
     heap_fini(&first, &rig.b.gpu);
-    struct hidden *h = calloc((size_t)(x->n_x * x->n_used) * (size_t)x->d_ff, sizeof *h);
-    for (int pair = 0; pair < x->n_x * x->n_used; pair++)
+    const int pairs = x->n_x * x->n_used;
+    struct hidden *h = calloc((size_t)(pairs + x->n_x) * (size_t)x->d_ff, sizeof *h);
+    for (int pair = 0; pair < pairs; pair++)
         for (int i = 0; i < x->d_ff && (!x->routed || x->ids.i[pair] >= 0); i++)
             h[pair * x->d_ff + i] =
                 hidden_of(x, &gate_up, pair / x->n_used, x->routed ? x->ids.i[pair] : 0, i, true);
+    for (int i = 0; i < x->n_x * x->d_ff && x->shared; i++)
+        h[pairs * x->d_ff + i] = hidden_of(x, &gate_up, i / x->d_ff, 0, i % x->d_ff, true);
     for (int t = 0; t < x->n_x; t++)
         for (int i = 0; i < x->d; i++) {
             size_t at = (size_t)t * padded(x->d) + (size_t)i;
@@ -370,6 +383,7 @@ static void check_wide_case(const struct weight_form *f, int i, int n_x, int ste
     struct experts x = shape_of(f, (int)(f - weight_forms) + i, i < 2 || lists);
     x.n_x = n_x;
     x.lists = lists;
+    x.shared = x.routed;
     x.d = cols_of(f, steps);
     x.d_ff = f->cols_step > 1 ? f->cols_step : 70;
     check_wide(&x);

@@ -297,6 +297,99 @@ static void test_embed(void **state)
     stack_fini(&w);
 }
 
+/* --- down of routed experts with a shared one beside them --- */
+
+enum { SIDE_ROWS = 37, SIDE_USED = 2, SIDE_EXPERTS = 3, SIDE_X = 2, SIDE_GATES = 32 };
+
+struct beside {
+    struct stack routed, shared;
+    struct heap first;
+    struct device_mlp mlp[2];
+    struct moe_plan moe;
+    struct device_layer layer;
+    struct rig_span x, h, h_shared, ids, weights, gates;
+};
+
+static void beside_init(struct beside *s, const struct weight_form *f,
+                        const struct weight_form *of_shared)
+{
+    const int rows = SIDE_ROWS;
+    *s = (struct beside){.moe = {.n_expert = SIDE_EXPERTS, .n_used = SIDE_USED}};
+    rig_clear(&rig);
+    stack_init(&s->routed, f, SIDE_EXPERTS, &rows, 1, cols_of(f, 2));
+    s->first = rig.weights; /* both stay on the device */
+    rig.weights = (struct heap){0};
+    stack_init(&s->shared, of_shared, 1, &rows, 1, cols_of(of_shared, 1));
+    s->mlp[0].down = s->routed.m;
+    s->mlp[0].down.rows = SIDE_ROWS;
+    s->mlp[1].down = s->shared.m;
+    s->x = rig_take(&rig, SIDE_X * padded(SIDE_ROWS));
+    s->h = rig_take(&rig, SIDE_X * SIDE_USED * padded(s->routed.cols));
+    s->h_shared = rig_take(&rig, SIDE_X * padded(s->shared.cols));
+    s->ids = rig_take(&rig, SIDE_X * SIDE_USED);
+    s->weights = rig_take(&rig, SIDE_X * SIDE_USED);
+    s->gates = rig_take(&rig, SIDE_X * SIDE_GATES);
+    randomize(s->h.f, SIDE_X * SIDE_USED, s->routed.cols, padded(s->routed.cols), 1);
+    randomize(s->h_shared.f, SIDE_X, s->shared.cols, padded(s->shared.cols), 1);
+    randomize(s->weights.f, 1, SIDE_X * SIDE_USED, 0, 1);
+    randomize(s->gates.f, SIDE_X, 1, SIDE_GATES, 2);
+    for (int i = 0; i < SIDE_X * SIDE_USED; i++)
+        s->ids.i[i] = i % SIDE_EXPERTS;
+    rig.b.sizes.d = padded(SIDE_ROWS);
+    rig.b.sizes.expert = SIDE_GATES;
+    rig.b.step.at_rows = rig_take(&rig, SIDE_X * 4).at;
+    rig.b.workspace = (struct workspace){.x = s->x.at, .ids = s->ids.at, .weights = s->weights.at};
+}
+
+static void beside_check(const struct weight_form *f, const struct weight_form *of_shared,
+                         bool gated)
+{
+    struct beside s;
+    struct err e = {0};
+    beside_init(&s, f, of_shared);
+    const struct mlp_op shared = {
+        .m = &s.mlp[1], .layer = &s.layer, .h = s.h_shared.at, .gate = gated ? s.gates.at : 0};
+    const struct mlp_op routed = {
+        .m = &s.mlp[0], .moe = &s.moe, .layer = &s.layer, .h = s.h.at, .shared = &shared};
+    struct recorder r = rig_begin(&rig, SIDE_X, &e);
+    const bool fits = record_mlp_down_beside(&r, &routed, &shared);
+    assert_int_equal(fits, !s.shared.m.layout.row_bytes[2]);
+    if (fits)
+        record_mlp_down(&r, &routed);
+    rig_end(&r);
+    heap_fini(&s.first, &rig.b.gpu);
+    for (int t = 0; t < SIDE_X && fits; t++)
+        for (int i = 0; i < SIDE_ROWS; i++) {
+            struct sum p =
+                product(s.shared.at + (size_t)i * (size_t)s.shared.cols,
+                        s.h_shared.f + (size_t)t * padded(s.shared.cols), NULL, 1, s.shared.cols);
+            double want = p.v * (gated ? 1 / (1 + exp(-(double)s.gates.f[t * SIDE_GATES])) : 1),
+                   tol = 2 * tolerance(&p, false);
+            for (int k = t * SIDE_USED; k < (t + 1) * SIDE_USED; k++) {
+                p = product(s.routed.at +
+                                (size_t)(s.ids.i[k] * SIDE_ROWS + i) * (size_t)s.routed.cols,
+                            s.h.f + (size_t)k * padded(s.routed.cols), NULL, 1, s.routed.cols);
+                want += (double)s.weights.f[k] * p.v;
+                tol += 2 * tolerance(&p, false);
+            }
+            const double have = (double)s.x.f[t * (int)padded(SIDE_ROWS) + i];
+            if (!close_to(have, want, tol))
+                fail_msg("%s beside %s: row %d, %d is %g, want %g", of_shared->name, f->name, t, i,
+                         have, want);
+        }
+    stack_fini(&s.routed);
+    stack_fini(&s.shared);
+}
+
+static void test_beside(void **state)
+{
+    const struct weight_form *f = *state, *q8 = weight_forms;
+    while (strcmp(q8->name, "q8_0"))
+        q8++;
+    beside_check(f, f, false);
+    beside_check(f, q8, true);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -307,7 +400,8 @@ int main(int argc, char **argv)
                   {"embed", test_embed},
                   {"wide", test_wide_linear},
                   {"whole tiles", test_whole_tiles},
-                  {"few rows", test_few_rows}};
+                  {"few rows", test_few_rows},
+                  {"beside", test_beside}};
     enum { N_CHECKS = sizeof checks / sizeof *checks };
     struct err e = {0};
     int n = 0;

@@ -69,7 +69,7 @@ struct routed { /* what router.comp reads and leaves */
 static void routed_init(struct routed *o, struct device_layer *layer)
 {
     rig_clear(&rig);
-    *o = (struct routed){.w = rig_take(&rig, EXPERTS * PADDED),
+    *o = (struct routed){.w = rig_take(&rig, (EXPERTS + 1) * PADDED),
                          .x = rig_take(&rig, ROWS * PADDED),
                          .norm = rig_take(&rig, PADDED),
                          .halves = rig_take(&rig, ROWS * PADDED / 2),
@@ -81,12 +81,14 @@ static void routed_init(struct routed *o, struct device_layer *layer)
                          .counts = rig_take(&rig, EXPERTS),
                          .arrived = rig_take(&rig, RECORD_LIST_ROWS),
                          .lists = rig_take(&rig, EXPERTS * PLACES)};
-    randomize(o->w.f, EXPERTS, D, PADDED, 1);
+    randomize(o->w.f, EXPERTS + 1, D, PADDED, 1);
     randomize(o->x.f, ROWS, D, PADDED, 1);
     randomize(o->norm.f, 1, D, 0, 1);
     o->rows.rows[1][3] = (USED - 1) << 1;
     o->rows.rows[3][1] = STEP_PADDING;
     layer->router_x.plane[0] = o->w.at;
+    layer->router_x.rows = EXPERTS + 1;
+    layer->shared_gate.n_matrix = 1;
     layer->ffn_norm = o->norm.at;
     rig.plan.d_model = D;
     rig.b.sizes.d = PADDED;
@@ -103,12 +105,12 @@ static void routed_init(struct routed *o, struct device_layer *layer)
                                          .sorted = o->lists.at};
 }
 
-/* Logits and halves of a row. */
+/* Logits, the last one of a shared expert's gate, and halves of a row. */
 static void check_row(const struct routed *o, int t)
 {
     const float *row = o->x.f + t * PADDED;
     const double factor = rms_factor(row, D);
-    for (int i = 0; i < EXPERTS; i++) {
+    for (int i = 0; i <= EXPERTS; i++) {
         struct sum s = product(o->w.f + i * PADDED, row, NULL, 1, D);
         assert_true(
             close_to(o->logits.f[t * STRIDE + i], s.v * factor, tolerance(&s, false) * factor));
