@@ -189,6 +189,22 @@ bool record_mlp_up_folds(const struct recorder *r, const struct device_layer *l)
     return t.steps * r->b->gpu.caps.subgroup >= in->n_chunk;
 }
 
+#define UP_GROUPS 128u /* workgroups that fill the device where each of them chooses experts */
+
+/* Each workgroup repeats the choice of experts: as few as still fill the device. */
+static void enlarge_up_groups(const struct recorder *r, struct gemv_tiling *w, uint32_t rows,
+                              uint32_t n_used)
+{
+    const struct gpu_caps *c = &r->b->gpu.caps;
+    for (uint32_t threads = 768; threads > w->threads; threads -= 256) {
+        const uint32_t groups = divide_up(rows, w->rows * (threads / c->subgroup));
+        if (threads <= c->max_threads && groups * n_used >= UP_GROUPS) {
+            w->threads = threads;
+            w->groups = groups;
+        }
+    }
+}
+
 void record_mlp_up(struct recorder *r, const struct mlp_op *op)
 {
     const struct device_matrix *m = &op->m->gate_up;
@@ -197,6 +213,8 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op)
     uint32_t n_used = op->moe ? (uint32_t)op->moe->n_used : 1;
     struct gemv_tiling tiling =
         gemv_tiling_of(r, m->rows, m->layout.n_chunk, 1, r->b->tuning.up_rows);
+    if (op->route)
+        enlarge_up_groups(r, &tiling, m->rows, n_used);
     const struct push_moe_up push = {
         .w = op->moe ? dispatch_expert_planes(r, l, m) : dispatch_planes(m),
         .x = w->x,
