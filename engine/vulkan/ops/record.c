@@ -1,6 +1,7 @@
 /* Records the ops of decoding: for each op it chooses the sizes, fills the push constants and
  * dispatches. */
 #include "engine/vulkan/ops/dispatch.h"
+#include "engine/vulkan/ops/record_gemm.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -337,6 +338,32 @@ void record_router(struct recorder *r, const struct moe_plan *p, const struct de
                          .z = 1};
     spec_route(d.spec, p);
     d.spec[SPEC_LIST_ROWS] = lists ? record_list_rows(r->n_rows) : 0;
+    dispatch_op(r, &d);
+}
+
+void record_cast_f16(struct recorder *r, const struct cast_f16_op *op)
+{
+    const struct workspace *w = &r->b->workspace;
+    const struct push_cast_f16 push = {
+        .x = op->x,
+        .norm = op->norm,
+        .outs = w->x_hi,
+        .rest = w->x_lo,
+        .gather = op->gather,
+        .n = op->n_chunk * 16,
+        .x_stride = op->x_stride / 2,
+        .eps = op->eps,
+        .inverse_cols = 1.0f / (float)r->b->plan->d_model,
+    };
+    struct dispatch d = {
+        .shader = "cast_f16",
+        .spec =
+            {[SPEC_THREADS] = 256, [SPEC_CAST_NORM] = op->norm != 0, [SPEC_CAST_SPLIT] = op->split},
+        .push = &push,
+        .push_bytes = sizeof push,
+        .x = op->n_x,
+        .y = 1,
+        .z = 1};
     dispatch_op(r, &d);
 }
 
