@@ -188,6 +188,7 @@ static void tune(struct backend *b, bool places_known)
         b->tuning.wide = b->gpu.caps.max_shared >= 40 << 10 ? WIDE_UNITS : WIDE_NONE;
         b->tuning.few = places_known ? WIDE_UNITS : WIDE_NONE;
         b->tuning.few_rows = 64;
+        b->tuning.few_split_rows = 8192;
         b->tuning.few_threads = b->gpu.caps.max_threads < 512 ? b->gpu.caps.max_threads : 512;
         b->tuning.wide_groups = 130;
         b->tuning.wide_rows = 32;

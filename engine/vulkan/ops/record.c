@@ -7,8 +7,7 @@
 #include <string.h>
 
 #define THREADS 256u
-#define ROUTER_EACH 1u    /* experts of a subgroup of router.comp */
-#define SUM_THREADS 1024u /* of few rows: what counts is latency */
+#define ROUTER_EACH 1u /* experts of a subgroup of router.comp */
 
 void dispatch_op(struct recorder *r, const struct dispatch *d)
 {
@@ -384,48 +383,6 @@ void record_router(struct recorder *r, const struct moe_plan *p, const struct de
     spec_route(d.spec, p);
     d.spec[SPEC_SHARED_GATE] = l->shared_gate.n_matrix != 0;
     d.spec[SPEC_LIST_ROWS] = lists ? record_list_rows(r->n_rows) : 0;
-    dispatch_op(r, &d);
-}
-
-void record_moe_sum(struct recorder *r, const struct mlp_op *op, VkDeviceAddress shared_part)
-{
-    const struct gpu_caps *c = &r->b->gpu.caps;
-    const uint32_t wanted = r->n_rows <= RECORD_LIST_ROWS ? SUM_THREADS : 256,
-                   summed = 64 * c->subgroup, /* reduce.glsl */
-        most = c->max_threads < summed ? c->max_threads : summed;
-    const struct workspace *w = &r->b->workspace;
-    const struct device_matrix *m = &op->m->down;
-    const struct push_moe_sum push = {
-        .parts = w->parts_down,
-        .y = w->x,
-        .bias = op->m->b_down,
-        .weights = w->weights,
-        .ids = w->ids,
-        .token_rows = r->b->step.at_rows,
-        .norm = op->next_norm,
-        .outs = w->x_hi,
-        .counts = op->lists ? w->counts : 0,
-        .beside = shared_part,
-        .beside_bias = op->shared ? op->shared->m->b_down : 0,
-        .gate = op->shared ? op->shared->gate : 0,
-        .y_stride = r->b->sizes.d,
-        .n_expert = op->lists ? (uint32_t)op->moe->n_expert : 0,
-        .gate_stride = r->b->sizes.expert,
-        .eps = r->b->plan->norm_eps,
-    };
-    struct dispatch d = {.shader = "moe_sum",
-                         .spec = {[SPEC_THREADS] = most < wanted ? most : wanted},
-                         .push = &push,
-                         .push_bytes = sizeof push,
-                         .x = r->n_rows,
-                         .y = 1,
-                         .z = 1};
-    d.spec[SPEC_SUM_CAST] = op->next_norm != 0;
-    d.spec[SPEC_SUM_SHARED] = !op->shared ? 0 : op->shared->gate ? 2 : 1;
-    d.spec[SPEC_D_MODEL] = m->rows;
-    d.spec[SPEC_K] = mlp_used(op);
-    d.spec[SPEC_BIAS] = op->m->b_down != 0;
-    d.spec[SPEC_WEIGHTS] = op->moe ? 0 : 1;
     dispatch_op(r, &d);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/vulkan/ops/dispatch.h"
+#include "engine/vulkan/weights/device_block.h"
 
 #define TILE_M_FEW                                                                                 \
     16u /* rows of W of a workgroup where whole tiles would be few: then the columns are split     \
@@ -14,34 +15,9 @@
 #define FEW_GROUPS 128u /* workgroups that do not fill a large device */
 #define FEW_TILE 16u    /* of matmul_few: rows of W of a workgroup */
 #define MOE_FEW_THREADS 128u
-#define MOE_FEW_DEPTH 2u     /* more take registers, and so threads */
+#define HEAD_FEW_ROWS 16u /* of X at most: reads of X from the caches grow with them */
+#define HEAD_FEW_DEPTH 2u
 #define SHARED_RESERVE 2048u /* of matmul.comp's other shared variables */
-
-void record_cast_f16(struct recorder *r, const struct cast_f16_op *op)
-{
-    const struct workspace *w = &r->b->workspace;
-    const struct push_cast_f16 push = {
-        .x = op->x,
-        .norm = op->norm,
-        .outs = w->x_hi,
-        .rest = w->x_lo,
-        .gather = op->gather,
-        .n = op->n_chunk * 16,
-        .x_stride = op->x_stride / 2,
-        .eps = op->eps,
-        .inverse_cols = 1.0f / (float)r->b->plan->d_model,
-    };
-    struct dispatch d = {
-        .shader = "cast_f16",
-        .spec =
-            {[SPEC_THREADS] = 256, [SPEC_CAST_NORM] = op->norm != 0, [SPEC_CAST_SPLIT] = op->split},
-        .push = &push,
-        .push_bytes = sizeof push,
-        .x = op->n_x,
-        .y = 1,
-        .z = 1};
-    dispatch_op(r, &d);
-}
 
 struct matmul { /* one dispatch of matmul.comp or matmul_wide.comp */
     const struct device_matrix *w;
@@ -202,7 +178,32 @@ static void record_moe_few(struct recorder *r, const struct matmul *m)
     spec_matmul(d.spec, m);
     d.spec[SPEC_LIST_ROWS] = m->lists ? record_list_rows(r->n_rows) : 0;
     d.spec[SPEC_CHUNKS] = m->w->layout.n_chunk;
-    d.spec[SPEC_DEPTH] = m->mode == 1 ? MOE_FEW_DEPTH : MOE_FEW_DEPTH - 1;
+    /* More steps on their way take registers, and so threads; MXFP4 unpacks in few. Measured. */
+    const bool few_registers = strcmp(m->w->layout.kernel, "mxfp4") == 0;
+    d.spec[SPEC_DEPTH] = m->mode == 2 ? 1 + few_registers : few_registers && r->n_rows > 4 ? 4 : 2;
+    d.spec[SPEC_MATRIX_N] = MATRIX_FEW;
+    dispatch_op(r, &d);
+    r->last = m->label;
+}
+
+/* A large W with f32 precision, as the head's. */
+static void record_head_few(struct recorder *r, const struct matmul *m)
+{
+    const struct push_matmul push = push_of(r, m);
+    const bool emulated = r->b->tuning.few == WIDE_EMULATED;
+    const uint32_t groups = m->n_x <= 8 ? 1 : HEAD_FEW_ROWS / 8;
+    struct dispatch d = {
+        .shader = emulated ? "head_few_emulated" : "head_few",
+        .format = m->w->layout.kernel,
+        .spec = {[SPEC_THREADS] = MOE_FEW_THREADS, [SPEC_CHUNKS] = m->w->layout.n_chunk},
+        .push = &push,
+        .push_bytes = sizeof push,
+        .x = divide_up(m->n_x, 8 * groups),
+        .y = divide_up(m->w->rows, MOE_FEW_THREADS / 2),
+        .z = 1};
+    spec_matmul(d.spec, m);
+    d.spec[SPEC_GROUPS] = groups;
+    d.spec[SPEC_DEPTH] = HEAD_FEW_DEPTH; /* where products of another kind have SPEC_ODD */
     d.spec[SPEC_MATRIX_N] = MATRIX_FEW;
     dispatch_op(r, &d);
     r->last = m->label;
@@ -210,6 +211,10 @@ static void record_moe_few(struct recorder *r, const struct matmul *m)
 
 static void record_matmul(struct recorder *r, const struct matmul *m)
 {
+    if (m->few && m->split) {
+        record_head_few(r, m);
+        return;
+    }
     if (m->wide) {
         record_wide(r, m);
         return;
@@ -260,6 +265,15 @@ static bool few_fits(const struct recorder *r, const struct device_matrix *w)
                                                           strcmp(w->layout.kernel, "block") == 0));
 }
 
+/* Whether head_few can do it, and is faster than tiles. */
+static bool head_few_fits(const struct recorder *r, const struct device_matrix *w, uint32_t n_x)
+{
+    const uint32_t block = w->layout.block;
+    return few_fits(r, w) && n_x <= HEAD_FEW_ROWS && w->rows >= r->b->tuning.few_split_rows &&
+           strcmp(w->layout.kernel, "block") == 0 &&
+           (block == BLOCK_Q8_0 || block == BLOCK_Q4_0 || block == BLOCK_Q5_0);
+}
+
 /* Rows of X of a tile of matmul_wide where all rows are in order; 0: its tiles would not fill the
  * device. */
 static uint32_t wide_tile_for(const struct recorder *r, const struct device_matrix *w,
@@ -285,6 +299,8 @@ void record_gemm_linear(struct recorder *r, const struct linear_op *op, bool spl
     const uint32_t wide = !split && wide_fits(r, op->w, 0, op->y_stride) && op->y % 16 == 0
                               ? wide_tile_for(r, op->w, 0, op->n_x)
                               : 0;
+    const bool few = split ? head_few_fits(r, op->w, op->n_x)
+                           : few_fits(r, op->w) && op->n_x <= r->b->tuning.few_rows;
     record_matmul(r, &(struct matmul){.w = op->w,
                                       .label = op->label,
                                       .x = r->b->workspace.x_hi,
@@ -298,8 +314,7 @@ void record_gemm_linear(struct recorder *r, const struct linear_op *op, bool spl
                                       .add = op->add,
                                       .split = split,
                                       .wide = wide != 0,
-                                      .few = !split && few_fits(r, op->w) &&
-                                             op->n_x <= r->b->tuning.few_rows});
+                                      .few = few});
 }
 
 struct grouping { /* of the pairs of rows and experts in tiles */

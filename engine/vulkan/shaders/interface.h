@@ -42,6 +42,7 @@ PLANES
 /* moe_sum */
 #define SPEC_SUM_CAST 8
 #define SPEC_SUM_SHARED 9 /* 0: no shared expert, 1: of weight 1, 2: the sigmoid of a logit */
+#define SPEC_SUM_AHEAD 10 /* all parts at once */
 
 /* moe_up */
 #define SPEC_UP_CLAMP 5 /* gpt-oss's activation */
@@ -67,7 +68,8 @@ PLANES
 
 #define SPEC_CHUNKS 10 /* matmul_few: chunks of a thread at a time; moe_few: of a row */
 #define SPEC_SLICES 11 /* matmul_few: of the columns */
-#define SPEC_DEPTH 12  /* moe_few: steps of weights on their way */
+#define SPEC_GROUPS 1  /* head_few: of 8 rows of X */
+#define SPEC_DEPTH 12  /* head_few, moe_few: steps of weights on their way */
 #define FEW_PAIRS 128  /* moe_few: that it finds without lists, at most */
 
 /* matmul, matmul_wide, attn_coop: a matrix of the units, M x K times K x N; always MATRIX_SIDE. By

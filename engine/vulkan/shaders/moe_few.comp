@@ -13,11 +13,6 @@
 #include "quant.glsl"
 #include "packed_f16.glsl"
 #include "coop_registers.glsl"
-#ifdef EMULATED
-const bool EXTREMES = true; /* barriers inside: no branch that not all threads take */
-#else
-const bool EXTREMES = false;
-#endif
 layout(constant_id = SPEC_MODE) const uint MODE = 1;
 layout(constant_id = SPEC_BIAS) const bool BIAS = false;
 layout(constant_id = SPEC_MATMUL_CLAMP) const bool CLAMP = false;
@@ -34,8 +29,15 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Tiles { uve
 const uint TN = MATRIX_FEW;
 const uint TM = gl_WorkGroupSize.x / 2;        /* rows of W of a workgroup */
 const uint STEPS = (CHUNKS + 3) / 4;
+/* Steps whose scales of a row are asked for together, of a format with a plane of bytes for them; 0: each has its own, for a row's do not
+ * begin at a word. */
+const uint SPAN = CHUNKS % 16 == 0 ? 4 : CHUNKS % 8 == 0 ? 2 : CHUNKS % 4 == 0 ? 1 : 0;
+const uint TURN = SPAN > DEPTH ? SPAN : DEPTH; /* powers of two */
 shared uint pair_of[FEW_PAIRS];
 shared uint n_pairs, n_before;
+#ifdef EMULATED
+shared uint found;
+#endif
 
 Packed low[DEPTH], high[DEPTH]; /* rows g and g + 8 of the steps that follow */
 MatrixSum c;
@@ -57,9 +59,18 @@ uint first_row()
 /* Asks for the thread's chunks of a step. */
 void fetch(Planes w, uint first, uint second, uint s, out Packed a, out Packed b)
 {
-    uint chunk = min(s * 4 + lane() % 4, CHUNKS - 1);
+    uint chunk = s * 4 + lane() % 4;
+    chunk = CHUNKS % 4 == 0 ? chunk : min(chunk, CHUNKS - 1);
     a = packed_load(w, first + chunk);
     b = packed_load(w, second + chunk);
+}
+
+/* The steps that come first. */
+void fetch_first(Planes w, uint first, uint second)
+{
+    [[unroll]] for (uint i = 0; i < DEPTH; i++) {
+        fetch(w, first, second, min(i, STEPS - 1), low[i], high[i]);
+    }
 }
 
 /* The pairs of expert e into pair_of. False: another workgroup has it, or nobody. */
@@ -130,29 +141,7 @@ uvec4 x_at(uint k, uint i, uint row)
     return CHUNKS % 4 == 0 || chunk < CHUNKS ? v : uvec4(0);
 }
 
-/* Step k, whose chunks are a and b, into c. */
-void multiply(Packed a, Packed b, uint k, uint row)
-{
-#ifdef HAS_WORDS
-    f16vec2 low_factor = packed_factor(a), high_factor = packed_factor(b);
-    if (!EXTREMES && !subgroupAny(packed_extreme(a) || packed_extreme(b))) {
-        [[unroll]] for (uint i = 0; i < 4; i++) {
-            uvec4 x = x_at(k, i, row), l = packed_word(a, i, low_factor), h = packed_word(b, i, high_factor);
-            PRODUCT_ADD(c, l.xy, h.xy, x.xy)
-            PRODUCT_ADD(c, l.zw, h.zw, x.zw)
-        }
-        return;
-    }
-#endif
-    uvec4 l[4], h[4];
-    packed_f16(a, l);
-    packed_f16(b, h);
-    [[unroll]] for (uint i = 0; i < 4; i++) {
-        uvec4 x = x_at(k, i, row);
-        PRODUCT_ADD(c, l[i].xy, h[i].xy, x.xy)
-        PRODUCT_ADD(c, l[i].zw, h[i].zw, x.zw)
-    }
-}
+#include "moe_few_steps.glsl"
 
 void main()
 {
@@ -166,9 +155,7 @@ void main()
     Planes w = expert_planes(p.w, expert, MODE == 1 ? 0 : 1);
     at *= CHUNKS;
     other *= CHUNKS;
-    [[unroll]] for (uint i = 0; i < DEPTH; i++) { /* before anyone knows whose they are */
-        fetch(w, at, other, min(i, STEPS - 1), low[i], high[i]);
-    }
+    fetch_first(w, at, other); /* before anyone knows whose they are */
     if (!SPLIT_EXPERTS && !find_pairs(e)) {
         return;
     }
@@ -176,22 +163,8 @@ void main()
     [[dont_unroll]] for (uint from = 0; from < count; from += TN) {
         uint n = min(TN, count - from), row = pair_of[from + min(lane() / 4, n - 1)] / PER_ROW * CHUNKS;
         if (from > 0) {
-            [[unroll]] for (uint i = 0; i < DEPTH; i++) {
-                fetch(w, at, other, min(i, STEPS - 1), low[i], high[i]);
-            }
+            fetch_first(w, at, other);
         }
-        PRODUCT_CLEAR(c)
-        [[dont_unroll]] for (uint k0 = 0; k0 < STEPS; k0 += DEPTH) {
-            [[unroll]] for (uint i = 0; i < DEPTH; i++) { /* whose words stay where they arrive */
-                uint k = k0 + i;
-                if (STEPS % DEPTH == 0 || k < STEPS) {
-                    multiply(low[i], high[i], k, row);
-                    if (k + DEPTH < STEPS) {
-                        fetch(w, at, other, k + DEPTH, low[i], high[i]);
-                    }
-                }
-            }
-        }
-        put(PRODUCT_VALUES(c), result, expert, from, n);
+        put(multiply_all(w, at, other, row), result, expert, from, n);
     }
 }

@@ -11,6 +11,7 @@ layout(constant_id = SPEC_K) const uint K = 4;
 layout(constant_id = SPEC_BIAS) const bool BIAS = false;
 layout(constant_id = SPEC_WEIGHTS) const uint WEIGHTS = 0; /* 0: routed; 1: all ones */
 layout(constant_id = SPEC_D_MODEL) const uint D_MODEL = 512;
+layout(constant_id = SPEC_SUM_AHEAD) const bool AHEAD = false; /* of few rows latency counts, of many how many threads are resident */
 layout(constant_id = SPEC_SUM_CAST) const bool CAST = false;
 layout(constant_id = SPEC_SUM_SHARED) const uint SHARED = 0; /* 1: of weight 1; 2: of the sigmoid of gate[t] */
 
@@ -45,7 +46,7 @@ void main()
     [[unroll]] for (uint i = 0; i < EACH; i++) {
         uint column = 2 * (gl_LocalInvocationIndex + i * gl_WorkGroupSize.x);
         vec2 sum = vec2(0.0), part[K], also = vec2(0.0);
-        [[unroll]] for (uint k = 0; k < K; k++) { /* all on their way together, also of places that no expert has */
+        [[unroll]] for (uint k = 0; AHEAD && k < K; k++) { /* all on their way together, also of places that no expert has */
             part[k] = pair_at(p.parts, (t * K + k) * D_MODEL, column);
         }
         if (SHARED != 0) {
@@ -56,11 +57,14 @@ void main()
             also *= SHARED == 2 ? sigmoid(p.gate.at[t * p.gate_stride]) : 1.0;
         }
         [[unroll]] for (uint k = 0; k < K; k++) {
-            float w = WEIGHTS == 1 ? 1.0 : p.weights.at[t * K + k];
-            if (BIAS) {
-                part[k] += pair_at(p.bias, WEIGHTS == 0 ? uint(max(p.ids.at[t * K + k], 0)) * D_MODEL : 0, column);
+            if (AHEAD || k < n_used) {
+                float w = WEIGHTS == 1 ? 1.0 : p.weights.at[t * K + k];
+                vec2 v = AHEAD ? part[k] : pair_at(p.parts, (t * K + k) * D_MODEL, column);
+                if (BIAS) {
+                    v += pair_at(p.bias, WEIGHTS == 0 ? uint(max(p.ids.at[t * K + k], 0)) * D_MODEL : 0, column);
+                }
+                sum += k < n_used ? w * v : vec2(0.0);
             }
-            sum += k < n_used ? w * part[k] : vec2(0.0);
         }
         kept[i] = vec2(0.0);
         if (column < p.y_stride) {

@@ -438,15 +438,15 @@ static void check_few_split(const struct weight_form *f, bool lists)
     check_wide(&x);
 }
 
-/* An expert with no pair, with fewer than eight, with more; columns of X in one part and in
- * several. At last without lists: two rows share two experts. */
+/* An expert with no pair, with fewer than eight, with more; scales of one, four and two steps in a
+ * load. At last without lists: two rows share two experts. */
 static void test_few_rows(void **state)
 {
-    static const int n_x[] = {3, 33, 20};
+    static const int n_x[] = {3, 33, 20}, steps[] = {20, 16, 8};
     const struct weight_form *f = *state;
     for (int i = 0; i < 3 && few_rows_begin(f); i++) {
         if (takes_whole(f, i))
-            check_wide_case(f, i, n_x[i], i == 0 ? 20 : 2, true);
+            check_wide_case(f, i, n_x[i], steps[i], true);
         if (takes_whole(f, i)) {
             struct experts x = shape_of(f, (int)(f - weight_forms) + i, true);
             x.n_expert = 24;

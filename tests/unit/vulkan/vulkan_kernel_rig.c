@@ -147,6 +147,7 @@ bool few_rows_begin(const struct weight_form *f)
         return false;
     rig.b.tuning.few = caps->cooperative_matrix ? WIDE_UNITS : WIDE_EMULATED;
     rig.b.tuning.few_rows = 32;
+    rig.b.tuning.few_split_rows = 1;
     rig.b.tuning.few_threads = 64; /* columns in several turns */
     return true;
 }

@@ -147,18 +147,53 @@ void packed_decode(Packed p, out vec4 code[8], out float scale, out float offset
 #define HAS_WHOLE_HALVES
 const bool WHOLE_CODES = BLOCK == Q8_0 || BLOCK == Q4_0 || BLOCK == Q5_0;
 
+/* Columns 4 g .. 4 g + 3 as whole numbers, two words of halves. */
+void whole_codes(Packed p, uint g, out f16vec2 low, out f16vec2 high)
+{
+    f16vec2 zero = f16vec2(BLOCK == Q8_0 ? 1152.0 : BLOCK == Q4_0 ? 1032.0 : 1040.0);
+    uint v = BLOCK == Q8_0 ? codes_of(p, g) ^ 0x80808080u : codes_of(p, g);
+    low = unpackFloat2x16((v & 0xffu) | ((v & 0xff00u) << 8) | 0x64006400u) - zero;
+    high = unpackFloat2x16(((v >> 16) & 0xffu) | ((v >> 24) << 16) | 0x64006400u) - zero;
+}
+
 void packed_whole_f16(Packed p, out uvec4 h[4])
 {
-    f16vec2 d = unpackFloat2x16(p.d).xx, zero = f16vec2(BLOCK == Q8_0 ? 1152.0 : BLOCK == Q4_0 ? 1032.0 : 1040.0);
+    f16vec2 d = unpackFloat2x16(p.d).xx;
     [[unroll]] for (uint g = 0; g < 8; g++) {
-        uint v = BLOCK == Q8_0 ? codes_of(p, g) ^ 0x80808080u : codes_of(p, g);
-        uint low = (v & 0xffu) | ((v & 0xff00u) << 8) | 0x64006400u, high = ((v >> 16) & 0xffu) | ((v >> 24) << 16) | 0x64006400u;
-        uvec2 w = uvec2(packFloat2x16((unpackFloat2x16(low) - zero) * d), packFloat2x16((unpackFloat2x16(high) - zero) * d));
+        f16vec2 low, high;
+        whole_codes(p, g, low, high);
+        uvec2 w = uvec2(packFloat2x16(low * d), packFloat2x16(high * d));
         if ((g & 1) == 0) {
             h[g / 2].xy = w;
         } else {
             h[g / 2].zw = w;
         }
+    }
+}
+
+/* What rounding code d to w lost, times LOW_HALF_SCALE. The units' devices have fused products of halves, to which that is exact; which of the
+ * sides are scaled goes by what keeps in the halves' range. */
+f16vec2 whole_rest(f16vec2 code, f16vec2 d, f16vec2 w)
+{
+#ifdef EMULATED
+    return f16vec2((vec2(code) * vec2(d) - vec2(w)) * LOW_HALF_SCALE);
+#else
+    bool small = d.x < 0.125hf && d.x > -0.125hf;
+    float16_t before = small ? float16_t(LOW_HALF_SCALE) : 1.0hf, after = small ? 1.0hf : float16_t(LOW_HALF_SCALE);
+    return fma(code, d * before, -w * before) * after;
+#endif
+}
+
+/* Word i of a chunk, and what rounding it to halves lost. */
+void packed_whole_two_word(Packed p, uint i, out uvec4 h, out uvec4 l)
+{
+    f16vec2 d = unpackFloat2x16(p.d).xx, code[4];
+    whole_codes(p, 2 * i, code[0], code[1]);
+    whole_codes(p, 2 * i + 1, code[2], code[3]);
+    [[unroll]] for (uint k = 0; k < 4; k++) {
+        f16vec2 w = code[k] * d;
+        h[k] = packFloat2x16(w);
+        l[k] = packFloat2x16(whole_rest(code[k], d, w));
     }
 }
 #endif

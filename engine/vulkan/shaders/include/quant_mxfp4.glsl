@@ -54,6 +54,14 @@ bool packed_extreme(Packed p)
     return p.e > 128u;
 }
 
+/* Of one of two sums: of the chunks whose scales are extreme, in units of PACKED_LARGE, or of the others. */
+f16vec2 packed_part_factor(Packed p, bool extreme)
+{
+    uint f = uint(clamp(int(p.e) - (extreme ? 112 : 98), 1, 30)) * 0x04000400u;
+    return unpackFloat2x16(packed_extreme(p) == extreme ? f : 0);
+}
+const float PACKED_LARGE = 16384.0;
+
 uvec4 packed_word(Packed p, uint i, f16vec2 factor)
 {
     uvec4 h;
