@@ -8,6 +8,9 @@
 /* Tiles of one call, where it has few rows: what a call costs then is shared. */
 #define TILE_RUN 8
 #define FEW_IN_A_RUN 8
+/* Tiles that many rows of activations meet one after the other while they lie in the second cache;
+ * tile by tile all of them would come from the third. */
+#define TILES_TOGETHER 8
 /* Rows of activations that kernels take together, of many. */
 #define ROWS_TOGETHER 4
 _Static_assert(TILE_RUN *FEW_IN_A_RUN <= KERNEL_MAX_TILE_ROWS, "results of a run");
@@ -107,30 +110,33 @@ static void store(const struct worker *w, const struct product *p, const struct 
     }
 }
 
-/* `count` tiles, as many as matmul_at_once() says. */
-static void run_tiles(struct worker *w, const struct product *p, int32_t tile, int32_t count)
+/* `count` tiles, as many as matmul_at_once() says, times rows first <= row < first + n. */
+static void run_tiles(struct worker *w, const struct product *p, int32_t tile, int32_t count,
+                      int32_t first, int32_t n)
 {
     const struct kernels *k = w->backend->kernels;
-    const int32_t row = tile * k->lanes;
-    for (int32_t first = 0, n; first < p->n; first += n) {
-        n = matmul_rows_at_once(p->n - first);
-        const struct tile t = {.weight = p->weight,
-                               .matrix = p->matrix,
-                               .row = row,
-                               .panel = p->panel,
-                               .first = first,
-                               .n = n,
-                               .more = count - 1};
-        k->tile(&t, w->backend->params.exact, w->tile[0]);
-        store(w, p, &t);
-    }
+    const struct tile t = {.weight = p->weight,
+                           .matrix = p->matrix,
+                           .row = tile * k->lanes,
+                           .panel = p->panel,
+                           .first = first,
+                           .n = n,
+                           .more = count - 1};
+    k->tile(&t, w->backend->params.exact, w->tile[0]);
+    store(w, p, &t);
 }
 
 void matmul_run_tiles(struct worker *w, const struct product *p, int32_t from, int32_t to)
 {
-    for (int32_t t = from, n; t < to; t += n) {
-        n = matmul_at_once(p->n, to - t);
-        run_tiles(w, p, t, n);
+    for (int32_t end; from < to; from = end) {
+        end = to - from < TILES_TOGETHER ? to : from + TILES_TOGETHER;
+        for (int32_t first = 0, n; first < p->n; first += n) {
+            n = matmul_rows_at_once(p->n - first);
+            for (int32_t t = from, count; t < end; t += count) {
+                count = matmul_at_once(p->n, end - t);
+                run_tiles(w, p, t, count, first, n);
+            }
+        }
     }
 }
 

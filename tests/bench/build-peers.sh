@@ -9,12 +9,15 @@ set -eu
 folder=${1:?usage: tests/bench/build-peers.sh FOLDER [avx2|avx512vnni] [JOBS]}
 isa=${2:-avx2}
 jobs=${3:-1}
+flags=
 llama_cpp_python=0.3.36
 ik_commit=8337e4cd3861406fc04e0854b1409cd1b027fbc9
 sets="-DGGML_AVX=ON -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON -DGGML_BMI2=ON"
 case $isa in
 avx2) ;;
-avx512vnni) sets="$sets -DGGML_AVX512=ON -DGGML_AVX512_VBMI=ON -DGGML_AVX512_VNNI=ON -DGGML_AVX512_BF16=ON" ;;
+# ik_llama.cpp asks for F and BW alone by GGML_AVX512, and does not compile without the others.
+avx512vnni) flags="-mavx512cd -mavx512dq -mavx512vl"
+    sets="$sets -DGGML_AVX512=ON -DGGML_AVX512_VBMI=ON -DGGML_AVX512_VNNI=ON -DGGML_AVX512_BF16=ON" ;;
 *) echo "build-peers.sh: $isa: avx2 or avx512vnni" >&2; exit 2 ;;
 esac
 mkdir -p "$folder"
@@ -40,6 +43,7 @@ for peer in ik_llama.cpp llama.cpp; do
     # $sets is a list of words.
     # shellcheck disable=SC2086
     cmake -S "$peer" -B "$peer/build-$isa" -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=OFF $sets -DBUILD_SHARED_LIBS=OFF \
-        -DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_SERVER=OFF
+        "-DCMAKE_C_FLAGS=$flags" "-DCMAKE_CXX_FLAGS=$flags" -DGGML_IQK_FA_ALL_QUANTS=OFF -DLLAMA_CURL=OFF \
+        -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_SERVER=OFF
     make -C "$peer/build-$isa" "-j$jobs" llama-bench llama-batched-bench
 done

@@ -17,15 +17,6 @@
 /* A row of activations has four sums: of super-blocks 0, 4, 8 and so on, 1, 5 and so on. */
 typedef float vnni_super_sums[SUPER_SUMS][WIDE_HALVES * LANES];
 
-/* What is read of an octet of activations, into the first cache. */
-static inline __attribute__((always_inline)) void vnni_fetch_octet(const uint8_t *x)
-{
-    __asm__ volatile("prefetcht0 %0\n\tprefetcht0 %1\n\tprefetcht0 %2\n\tprefetcht0 %3\n\t"
-                     "prefetcht0 %4\n\tprefetcht0 %5"
-                     :
-                     : "m"(x[0]), "m"(x[256]), "m"(x[320]), "m"(x[384]), "m"(x[448]), "m"(x[512]));
-}
-
 /* A super-block of sixteen weight rows times `count` rows of activations, a constant;
  * sums: of their four the one that takes it. */
 static inline __attribute__((always_inline)) void
@@ -88,18 +79,6 @@ vnni_super_rows(const struct vnni_super *b, int shape, const uint8_t *const *oct
                             _mm512_load_ps(sums[t])));
 }
 
-/* The rows from `first` on; after the last ones, the first ones' next octets. */
-static inline void vnni_super_next(const struct octet_rows *rows, int32_t first, size_t at,
-                                   const uint8_t *next[VNNI_ROWS])
-{
-    const bool over = first >= rows->n;
-    for (int32_t i = 0; i < VNNI_ROWS; i++) {
-        const int32_t row = over ? i : first + i;
-        next[i] =
-            rows->row[row < rows->n ? row : rows->n - 1] + at + (over ? PANEL_OCTET_BYTES : 0);
-    }
-}
-
 #define VNNI_SUPER_SOME(name, shape, n)                                                            \
     static __attribute__((noinline)) void name##_##n(                                              \
         const struct vnni_super *b, const uint8_t *const *rows, size_t at,                         \
@@ -131,7 +110,7 @@ static inline void vnni_super_next(const struct octet_rows *rows, int32_t first,
     {                                                                                              \
         for (int32_t t = 0; t < rows->n; t += VNNI_ROWS) {                                         \
             const uint8_t *next[VNNI_ROWS];                                                        \
-            vnni_super_next(rows, t + VNNI_ROWS, at, next);                                        \
+            vnni_next_rows(rows, t + VNNI_ROWS, at, PANEL_OCTET_BYTES, next);                      \
             vnni_fetch(ahead, t / VNNI_ROWS);                                                      \
             switch (rows->n - t) {                                                                 \
                 VNNI_SUPER_CASE(name, 1);                                                          \

@@ -61,6 +61,26 @@ static inline __attribute__((always_inline)) void vnni_multiply_words(__m512i *t
  * for those. */
 #define VNNI_BYTES(shape) ((shape) | OCTET_BYTES(8))
 
+/* What is read of an octet of activations, into the first cache. */
+static inline __attribute__((always_inline)) void vnni_fetch_octet(const uint8_t *x)
+{
+    __asm__ volatile("prefetcht0 %0\n\tprefetcht0 %1\n\tprefetcht0 %2\n\tprefetcht0 %3\n\t"
+                     "prefetcht0 %4\n\tprefetcht0 %5"
+                     :
+                     : "m"(x[0]), "m"(x[256]), "m"(x[320]), "m"(x[384]), "m"(x[448]), "m"(x[512]));
+}
+
+/* The rows from `first` on; after the last ones, the first ones' next octets. */
+static inline void vnni_next_rows(const struct octet_rows *rows, int32_t first, size_t at,
+                                  size_t over_by, const uint8_t *next[VNNI_ROWS])
+{
+    const bool over = first >= rows->n;
+    for (int32_t i = 0; i < VNNI_ROWS; i++) {
+        const int32_t row = over ? i : first + i;
+        next[i] = rows->row[row < rows->n ? row : rows->n - 1] + at + (over ? over_by : 0);
+    }
+}
+
 /* Products of one block with `count` rows, a constant. */
 static inline __attribute__((always_inline)) void vnni_products(const struct wide_block *b,
                                                                 int shape, size_t block,
@@ -133,7 +153,7 @@ static inline size_t vnni_share(const struct lanes *l, int32_t blocks, size_t pa
 /* Blocks times n rows, whose octets begin `at` bytes after x->row. */
 #define VNNI_CASE(name, n)                                                                         \
     case n:                                                                                        \
-        name##_##n(o, rows->row + t, at, sums + t);                                                \
+        name##_##n(o, rows->row + t, at, next, sums + t);                                          \
         break
 #define VNNI_RUN(name, shape)                                                                      \
     VNNI_SOME(name##_1, shape, 1)                                                                  \
@@ -148,6 +168,9 @@ static inline size_t vnni_share(const struct lanes *l, int32_t blocks, size_t pa
                      vnni_sums *sums)                                                              \
     {                                                                                              \
         for (int32_t t = 0; t < rows->n; t += VNNI_ROWS) {                                         \
+            const uint8_t *next[VNNI_ROWS];                                                        \
+            vnni_next_rows(rows, t + VNNI_ROWS, at, (size_t)(o->count / 8) * PANEL_OCTET_BYTES,    \
+                           next);                                                                  \
             vnni_fetch(o, t / VNNI_ROWS);                                                          \
             switch (rows->n - t) {                                                                 \
                 VNNI_CASE(name, 1);                                                                \
@@ -158,14 +181,15 @@ static inline size_t vnni_share(const struct lanes *l, int32_t blocks, size_t pa
                 VNNI_CASE(name, 6);                                                                \
                 VNNI_CASE(name, 7);                                                                \
             default:                                                                               \
-                name##_8(o, rows->row + t, at, sums + t);                                          \
+                name##_8(o, rows->row + t, at, next, sums + t);                                    \
                 break;                                                                             \
             }                                                                                      \
         }                                                                                          \
     }
 #define VNNI_SOME(name, shape, n)                                                                  \
-    static __attribute__((noinline)) void name(                                                    \
-        const struct vnni_octets *o, const uint8_t *const *rows, size_t at, vnni_sums *sums)       \
+    static __attribute__((noinline)) void name(const struct vnni_octets *o,                        \
+                                               const uint8_t *const *rows, size_t at,              \
+                                               const uint8_t *const *next, vnni_sums *sums)        \
     {                                                                                              \
         const uint8_t *x[n];                                                                       \
         UNROLL                                                                                     \
@@ -173,11 +197,19 @@ static inline size_t vnni_share(const struct lanes *l, int32_t blocks, size_t pa
             x[i] = rows[i] + at;                                                                   \
         const int32_t lanes = o->count < 8 ? o->count : 8;                                         \
         if (o->count > 8)                                                                          \
-            for (int32_t k = 0; k < lanes; k++)                                                    \
+            for (int32_t k = 0; k < lanes; k++) {                                                  \
+                if ((n) == VNNI_ROWS) {                                                            \
+                    vnni_fetch_octet(next[k]);                                                     \
+                    vnni_fetch_octet(next[k] + PANEL_OCTET_BYTES);                                 \
+                }                                                                                  \
                 vnni_lane(o, shape, (size_t)k, x, n, 2, sums);                                     \
+            }                                                                                      \
         else                                                                                       \
-            for (int32_t k = 0; k < lanes; k++)                                                    \
+            for (int32_t k = 0; k < lanes; k++) {                                                  \
+                if ((n) == VNNI_ROWS)                                                              \
+                    vnni_fetch_octet(next[k]);                                                     \
                 vnni_lane(o, shape, (size_t)k, x, n, 1, sums);                                     \
+            }                                                                                      \
     }
 VNNI_RUN(vnni_wide_less_8, OCTET_LESS(8))
 VNNI_RUN(vnni_wide_less_12, OCTET_LESS(12))
