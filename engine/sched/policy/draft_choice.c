@@ -45,7 +45,9 @@ double draft_habit_share(const struct draft_habit *own, const struct draft_habit
                          enum draft_ground g)
 {
     const double first = first_share[g] > 0 ? first_share[g] : FOUND_SHARE;
-    double known = (all->right[g] + first) / (all->tried[g] + 1);
+    /* what was believed at first is forgotten as fast as what was seen */
+    const double before = 1 - (1 - HABIT_KEPT) * all->tried[g];
+    const double known = (all->right[g] + before * first) / (all->tried[g] + before);
     return (own->right[g] + PRIOR_TRIES * known) / (own->tried[g] + PRIOR_TRIES);
 }
 

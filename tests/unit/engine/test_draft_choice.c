@@ -256,6 +256,20 @@ static void test_nothing_is_drafted_before_a_plain_step_was_timed(void **state)
     assert_int_equal(sure.taken, 1);
 }
 
+static void test_what_never_fails_is_believed(void **state)
+{
+    struct draft_habit own = {0}, others = {0}, little = {0};
+    for (int i = 0; i < 200; i++)
+        draft_habit_note(&others, DRAFT_RECALL, true);
+    assert_true(draft_habit_share(&own, &others, DRAFT_RECALL) > 0.99);
+    for (int i = 0; i < 200; i++)
+        draft_habit_note(&others, DRAFT_RECALL, false);
+    assert_true(draft_habit_share(&own, &others, DRAFT_RECALL) < 0.01);
+    /* and a single draft says little */
+    draft_habit_note(&little, DRAFT_RECALL, true);
+    assert_true(draft_habit_share(&own, &little, DRAFT_RECALL) < 0.75);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +284,7 @@ int main(void)
         cmocka_unit_test(test_answers_that_end_make_drafts_look_no_cheaper),
         cmocka_unit_test(test_a_change_of_the_text_changes_the_choice),
         cmocka_unit_test(test_a_job_is_not_slowed_by_what_another_guesses),
+        cmocka_unit_test(test_what_never_fails_is_believed),
         cmocka_unit_test(test_nothing_is_drafted_before_a_plain_step_was_timed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
