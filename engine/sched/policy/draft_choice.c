@@ -122,7 +122,8 @@ void draft_costs_note(struct draft_costs *c, const struct draft_step *s)
         c->balance_ms += PAID * ms;
     else
         c->balance_ms += plain->ms * s->tokens / s->rows - ms - s->free_ms;
-    c->balance_ms -= s->draft_ms;
+    /* that a draft took longer to make than a step does is no fault of its drafter either */
+    c->balance_ms -= within(s->draft_ms, 0, OUTLIER * ms);
     c->balance_ms = within(c->balance_ms, -2 * MOST_LOST * plain->ms, MOST_WON * plain->ms);
 }
 
