@@ -19,7 +19,7 @@
 #define MARGIN 1.02      /* what a choice must promise to win */
 #define MOST_LOST 3.0    /* plain steps */
 #define MOST_WON 24.0    /* what was won may be lost again: all in all that is no loss */
-#define PAID 0.005       /* of a plain step's time, for another try */
+#define PAID 0.0045      /* of a plain step's time, for another try */
 
 #define FOUND_SHARE 0.4 /* of what was found in a text */
 
@@ -109,8 +109,13 @@ void draft_costs_note(struct draft_costs *c, const struct draft_step *s)
     const int32_t drafted = s->drafted < DRAFT_ROWS_MAX ? s->drafted : DRAFT_ROWS_MAX;
     struct draft_cost *more = &c->more[load_of(s->rows)][drafted];
     double ms = believed(c, plain, more, drafted, s->ms);
+    /* Plain steps follow each other; one that stands alone takes longer, and drafts would look good
+     * beside it. */
+    const bool alone = plain->n && c->after_drafts;
+    c->after_drafts = drafted > 0;
     if (!drafted) {
-        measure(c, plain, ms, SMOOTH_N);
+        if (!alone || ms < plain->ms)
+            measure(c, plain, ms, SMOOTH_N);
     } else if (plain->n && prepared(plain, more, drafted, ms)) {
         ms = OUTLIER * plain->ms;
         more->at = c->n_notes;
