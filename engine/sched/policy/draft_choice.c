@@ -19,7 +19,7 @@
 #define MARGIN 1.02      /* what a choice must promise to win */
 #define MOST_LOST 3.0    /* plain steps */
 #define MOST_WON 24.0    /* what was won may be lost again: all in all that is no loss */
-#define PAID 0.005       /* of a plain step's time, for another try */
+#define PAID 0.0045      /* of a plain step's time, for another try */
 
 #define FOUND_SHARE 0.4 /* of what was found in a text */
 
@@ -45,7 +45,9 @@ double draft_habit_share(const struct draft_habit *own, const struct draft_habit
                          enum draft_ground g)
 {
     const double first = first_share[g] > 0 ? first_share[g] : FOUND_SHARE;
-    double known = (all->right[g] + first) / (all->tried[g] + 1);
+    /* what was believed at first is forgotten as fast as what was seen */
+    const double before = 1 - (1 - HABIT_KEPT) * all->tried[g];
+    const double known = (all->right[g] + before * first) / (all->tried[g] + before);
     return (own->right[g] + PRIOR_TRIES * known) / (own->tried[g] + PRIOR_TRIES);
 }
 
@@ -107,8 +109,13 @@ void draft_costs_note(struct draft_costs *c, const struct draft_step *s)
     const int32_t drafted = s->drafted < DRAFT_ROWS_MAX ? s->drafted : DRAFT_ROWS_MAX;
     struct draft_cost *more = &c->more[load_of(s->rows)][drafted];
     double ms = believed(c, plain, more, drafted, s->ms);
+    /* Plain steps follow each other; one that stands alone takes longer, and drafts would look good
+     * beside it. */
+    const bool alone = plain->n && c->after_drafts;
+    c->after_drafts = drafted > 0;
     if (!drafted) {
-        measure(c, plain, ms, SMOOTH_N);
+        if (!alone || ms < plain->ms)
+            measure(c, plain, ms, SMOOTH_N);
     } else if (plain->n && prepared(plain, more, drafted, ms)) {
         ms = OUTLIER * plain->ms;
         more->at = c->n_notes;
@@ -120,7 +127,8 @@ void draft_costs_note(struct draft_costs *c, const struct draft_step *s)
         c->balance_ms += PAID * ms;
     else
         c->balance_ms += plain->ms * s->tokens / s->rows - ms - s->free_ms;
-    c->balance_ms -= s->draft_ms;
+    /* that a draft took longer to make than a step does is no fault of its drafter either */
+    c->balance_ms -= within(s->draft_ms, 0, OUTLIER * ms);
     c->balance_ms = within(c->balance_ms, -2 * MOST_LOST * plain->ms, MOST_WON * plain->ms);
 }
 

@@ -43,6 +43,7 @@ struct draft_costs {                             /* zeroed: nothing is measured 
     /* What so many drafted rows add to a plain step with as many answers. */
     struct draft_cost more[DRAFT_LOADS][DRAFT_ROWS_MAX + 1];
     uint64_t n_notes;
+    bool after_drafts; /* the last step had some */
     double balance_ms; /* won (at most a little) or lost by drafts */
 };
 

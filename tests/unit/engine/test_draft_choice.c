@@ -256,6 +256,54 @@ static void test_nothing_is_drafted_before_a_plain_step_was_timed(void **state)
     assert_int_equal(sure.taken, 1);
 }
 
+/* Alone among steps with drafts it takes longer than where plain steps follow each other. */
+static void test_a_plain_step_alone_says_little_of_plain_steps(void **state)
+{
+    struct draft_costs costs = {0};
+    for (int i = 0; i < 20; i++)
+        draft_costs_note(&costs, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 1});
+    for (int i = 0; i < 20; i++) {
+        draft_costs_note(&costs,
+                         &(struct draft_step){.rows = 1, .drafted = 4, .tokens = 5, .ms = 3});
+        draft_costs_note(&costs, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 1.4});
+    }
+    assert_true(draft_costs_ms(&costs, 1, 0) < 1.01);
+    for (int i = 0; i < 40; i++)
+        draft_costs_note(&costs, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 1.4});
+    assert_true(draft_costs_ms(&costs, 1, 0) > 1.35);
+}
+
+/* Others had the processor while a draft was made: it is no reason to make none for long. */
+static void test_a_draft_whose_making_was_disturbed_closes_no_gate(void **state)
+{
+    struct draft_costs costs = {0};
+    for (int i = 0; i < 50; i++)
+        draft_costs_note(&costs, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 1});
+    assert_true(draft_costs_may_try(&costs, 1));
+    draft_costs_note(&costs, &(struct draft_step){
+                                 .rows = 1, .drafted = 1, .tokens = 2, .ms = 1.5, .draft_ms = 54});
+    assert_true(draft_costs_may_try(&costs, 1));
+    for (int i = 0; i < 4; i++) /* but a drafter that is slow each time is one */
+        draft_costs_note(
+            &costs,
+            &(struct draft_step){.rows = 1, .drafted = 1, .tokens = 2, .ms = 1.5, .draft_ms = 54});
+    assert_false(draft_costs_may_try(&costs, 1));
+}
+
+static void test_what_never_fails_is_believed(void **state)
+{
+    struct draft_habit own = {0}, others = {0}, little = {0};
+    for (int i = 0; i < 200; i++)
+        draft_habit_note(&others, DRAFT_RECALL, true);
+    assert_true(draft_habit_share(&own, &others, DRAFT_RECALL) > 0.99);
+    for (int i = 0; i < 200; i++)
+        draft_habit_note(&others, DRAFT_RECALL, false);
+    assert_true(draft_habit_share(&own, &others, DRAFT_RECALL) < 0.01);
+    /* and a single draft says little */
+    draft_habit_note(&little, DRAFT_RECALL, true);
+    assert_true(draft_habit_share(&own, &little, DRAFT_RECALL) < 0.75);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +318,9 @@ int main(void)
         cmocka_unit_test(test_answers_that_end_make_drafts_look_no_cheaper),
         cmocka_unit_test(test_a_change_of_the_text_changes_the_choice),
         cmocka_unit_test(test_a_job_is_not_slowed_by_what_another_guesses),
+        cmocka_unit_test(test_a_plain_step_alone_says_little_of_plain_steps),
+        cmocka_unit_test(test_a_draft_whose_making_was_disturbed_closes_no_gate),
+        cmocka_unit_test(test_what_never_fails_is_believed),
         cmocka_unit_test(test_nothing_is_drafted_before_a_plain_step_was_timed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
