@@ -139,8 +139,9 @@ static struct backend *backend_plan(const struct model_plan *plan, const struct 
                                 .gemm_buffers = 1};
     b->dense_bytes = dense_bytes(plan);
     b->model.folds_routers = !p->exact && !p->dump && !p->route && !p->host_experts;
-    if (b->sizes.expert > USED_WORDS * 32) {
-        err_set(e, ERR_UNSUPPORTED, "%u experts; the Vulkan kernels take %d", b->sizes.expert,
+    const int32_t n_expert = device_model_most_experts(plan);
+    if (n_expert > USED_WORDS * 32) {
+        err_set(e, ERR_UNSUPPORTED, "%d experts; the Vulkan kernels take %d", n_expert,
                 USED_WORDS * 32);
         backend_close(&b);
     } else if (!check_heads(plan, b->kv_type, e)) {

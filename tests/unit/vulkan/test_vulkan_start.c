@@ -76,6 +76,36 @@ static void test_a_miniature_stands_for_all_layers(void **state)
     proxy_model_fini(&m);
 }
 
+/* Of the model with so many experts in its layers, beside which each has a shared one with a gate.
+ */
+static bool planned(int32_t n_expert, struct err *e)
+{
+    const struct backend_params p = {
+        .n_blocks = 2, .n_states = 1, .max_rows = 4, .max_sequences = 1};
+    struct model_plan plan = *model_plan(model);
+    struct layer_plan *layers = calloc((size_t)plan.n_layer, sizeof *layers);
+    struct backend_memory m;
+    assert_non_null(layers);
+    memcpy(layers, plan.layers, (size_t)plan.n_layer * sizeof *layers);
+    for (int32_t i = 0; i < plan.n_layer; i++) {
+        assert_true(layers[i].moe.shared_gate.n_matrix > 0);
+        layers[i].moe.n_expert = n_expert;
+    }
+    plan.layers = layers;
+    const bool ok = vulkan_backend.probe->estimate(&plan, &p, &m, e);
+    free(layers);
+    return ok;
+}
+
+static void test_the_shared_expert_takes_no_place_of_a_routed_one(void **state)
+{
+    struct err e = {0};
+    if (!planned(32 * USED_WORDS, &e))
+        fail_msg("%s", e.text);
+    assert_false(planned(32 * USED_WORDS + 1, &e));
+    assert_int_equal(e.code, ERR_UNSUPPORTED);
+}
+
 static void measure(struct backend_kept **kept, struct backend_speed *s)
 {
     struct err e = {0};
@@ -252,6 +282,7 @@ int main(void)
     log_set_level(LOG_WARN);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_miniature_stands_for_all_layers),
+        cmocka_unit_test(test_the_shared_expert_takes_no_place_of_a_routed_one),
         cmocka_unit_test(test_the_measured_device_runs_the_model),
         cmocka_unit_test(test_a_device_that_nobody_took_is_closed),
         cmocka_unit_test(test_a_device_that_is_lost_while_it_is_kept_is_opened_anew),
