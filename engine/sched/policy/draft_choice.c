@@ -45,7 +45,7 @@ double draft_habit_share(const struct draft_habit *own, const struct draft_habit
                          enum draft_ground g)
 {
     const double first = first_share[g] > 0 ? first_share[g] : FOUND_SHARE;
-    /* what was believed at first is forgotten as fast as what was seen */
+    /* What was believed at first is forgotten as fast as what was seen. */
     const double before = 1 - (1 - HABIT_KEPT) * all->tried[g];
     const double known = (all->right[g] + before * first) / (all->tried[g] + before);
     return (own->right[g] + PRIOR_TRIES * known) / (own->tried[g] + PRIOR_TRIES);
@@ -102,6 +102,8 @@ static double believed(const struct draft_costs *c, struct draft_cost *plain,
 
 void draft_costs_note(struct draft_costs *c, const struct draft_step *s)
 {
+    const bool after_drafts = c->after_drafts;
+    c->after_drafts = s->drafted > 0;
     c->n_notes++;
     if (s->rows > DRAFT_JOBS_MAX)
         return;
@@ -111,8 +113,7 @@ void draft_costs_note(struct draft_costs *c, const struct draft_step *s)
     double ms = believed(c, plain, more, drafted, s->ms);
     /* Plain steps follow each other; one that stands alone takes longer, and drafts would look good
      * beside it. */
-    const bool alone = plain->n && c->after_drafts;
-    c->after_drafts = drafted > 0;
+    const bool alone = plain->n && after_drafts;
     if (!drafted) {
         if (!alone || ms < plain->ms)
             measure(c, plain, ms, SMOOTH_N);
@@ -127,7 +128,7 @@ void draft_costs_note(struct draft_costs *c, const struct draft_step *s)
         c->balance_ms += PAID * ms;
     else
         c->balance_ms += plain->ms * s->tokens / s->rows - ms - s->free_ms;
-    /* that a draft took longer to make than a step does is no fault of its drafter either */
+    /* That making a draft was disturbed is no fault of its drafter either. */
     c->balance_ms -= within(s->draft_ms, 0, OUTLIER * ms);
     c->balance_ms = within(c->balance_ms, -2 * MOST_LOST * plain->ms, MOST_WON * plain->ms);
 }

@@ -273,6 +273,20 @@ static void test_a_plain_step_alone_says_little_of_plain_steps(void **state)
     assert_true(draft_costs_ms(&costs, 1, 0) > 1.35);
 }
 
+static void test_a_plain_step_after_one_of_many_answers_is_not_alone(void **state)
+{
+    struct draft_costs costs = {0};
+    for (int i = 0; i < 20; i++)
+        draft_costs_note(&costs, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 1});
+    for (int i = 0; i < 40; i++) {
+        draft_costs_note(&costs,
+                         &(struct draft_step){.rows = 1, .drafted = 4, .tokens = 5, .ms = 3});
+        draft_costs_note(&costs, &(struct draft_step){.rows = DRAFT_JOBS_MAX + 1, .ms = 9});
+        draft_costs_note(&costs, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 1.4});
+    }
+    assert_true(draft_costs_ms(&costs, 1, 0) > 1.35);
+}
+
 /* Others had the processor while a draft was made: it is no reason to make none for long. */
 static void test_a_draft_whose_making_was_disturbed_closes_no_gate(void **state)
 {
@@ -319,6 +333,7 @@ int main(void)
         cmocka_unit_test(test_a_change_of_the_text_changes_the_choice),
         cmocka_unit_test(test_a_job_is_not_slowed_by_what_another_guesses),
         cmocka_unit_test(test_a_plain_step_alone_says_little_of_plain_steps),
+        cmocka_unit_test(test_a_plain_step_after_one_of_many_answers_is_not_alone),
         cmocka_unit_test(test_a_draft_whose_making_was_disturbed_closes_no_gate),
         cmocka_unit_test(test_what_never_fails_is_believed),
         cmocka_unit_test(test_nothing_is_drafted_before_a_plain_step_was_timed),
