@@ -260,7 +260,6 @@ static bool is_q8(const struct device_layout *l)
     return strcmp(l->kernel, "block") == 0 && l->block == BLOCK_Q8_0;
 }
 
-/* Whether moe_down can take a shared expert beside the routed ones. */
 bool record_mlp_down_beside(const struct recorder *r, const struct mlp_op *routed,
                             const struct mlp_op *shared)
 {

@@ -60,6 +60,9 @@ static inline uint32_t mlp_used(const struct mlp_op *op)
 /* Whether up can take folded logits: it has a whole row of x at once. */
 bool record_mlp_up_folds(const struct recorder *r, const struct device_layer *l);
 void record_mlp_up(struct recorder *r, const struct mlp_op *op);
+/* Whether record_mlp_down can take a shared expert beside the routed ones: packed as they are or in
+ * Q8_0, no bias, a row's chunks no more than a subgroup's threads, its h no more than a vector for
+ * each thread of a workgroup. */
 bool record_mlp_down_beside(const struct recorder *r, const struct mlp_op *routed,
                             const struct mlp_op *shared);
 void record_mlp_down(struct recorder *r, const struct mlp_op *op);

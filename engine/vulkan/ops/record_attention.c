@@ -197,7 +197,7 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
         .rope_scale = a->rope.scale,
         .scale = a->scale,
     };
-    /* Many rows fill the device with fewer workgroups. */
+    /* Many rows make workgroups enough, so that more heads may share what one reads. */
     const uint32_t deep_splits =
         r->n_rows < 8 ? r->b->tuning.deep_splits : r->b->tuning.unit_splits;
     const bool deep = op->n_splits >= deep_splits && !r->b->gpu.caps.software;
