@@ -40,7 +40,7 @@ if [ ! -d ik_llama.cpp ]; then
 fi
 
 for peer in ik_llama.cpp llama.cpp; do
-    # $sets is a list of words.
+    # $sets is a list of words. Keys and values are f16 in all that is measured, and kernels for other types take long to compile.
     # shellcheck disable=SC2086
     cmake -S "$peer" -B "$peer/build-$isa" -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=OFF $sets -DBUILD_SHARED_LIBS=OFF \
         "-DCMAKE_C_FLAGS=$flags" "-DCMAKE_CXX_FLAGS=$flags" -DGGML_IQK_FA_ALL_QUANTS=OFF -DLLAMA_CURL=OFF \
