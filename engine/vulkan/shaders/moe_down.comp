@@ -21,6 +21,23 @@ layout(constant_id = SPEC_WEIGHTS) const uint WEIGHTS = 0; /* 0: routed; 1: all 
 shared int slot_expert[K]; /* -1: left to the processor */
 shared float slot_weight[K];
 
+/* The experts of row t and their weights; a barrier comes before any use. */
+void put_slots(uint t, uint n_used)
+{
+    uint k = gl_LocalInvocationIndex;
+    if (k >= n_used) {
+        return;
+    }
+    slot_expert[k] = WEIGHTS == 0 ? p.ids.at[t * K + k] : 0;
+    if (OFFLOADS_MISSES && expert_planes(p.down, uint(slot_expert[k]), 1).data == 0) {
+        slot_expert[k] = -1;
+    }
+    slot_weight[k] = WEIGHTS == 1 ? 1.0 : p.weights.at[WEIGHTS == 0 ? t * K + k : t * p.gate_stride];
+    if (WEIGHTS == 2) {
+        slot_weight[k] = sigmoid(slot_weight[k]);
+    }
+}
+
 /* One chunk of ROWS rows of the expert that it belongs to; past the end the last one, to be thrown away. */
 void load_rows(uint row0, uint chunk, uint n_chunk, out Packed packed[ROWS])
 {
@@ -43,17 +60,7 @@ void main()
         return;
     }
     uint n_used = WEIGHTS == 0 ? row_experts(row, K) : 1;
-    if (gl_LocalInvocationIndex < n_used) {
-        uint k = gl_LocalInvocationIndex;
-        slot_expert[k] = WEIGHTS == 0 ? p.ids.at[t * K + k] : 0;
-        if (OFFLOADS_MISSES && expert_planes(p.down, uint(slot_expert[k]), 1).data == 0) {
-            slot_expert[k] = -1;
-        }
-        slot_weight[k] = WEIGHTS == 1 ? 1.0 : p.weights.at[WEIGHTS == 0 ? t * K + k : t * p.gate_stride];
-        if (WEIGHTS == 2) {
-            slot_weight[k] = sigmoid(slot_weight[k]);
-        }
-    }
+    put_slots(t, n_used);
     float sum[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         sum[r] = 0.0;
