@@ -18,7 +18,8 @@ void main()
 {
     uint head = gl_WorkGroupID.x, tid = thread_index();
     bool is_value = head >= 2 * N_K;
-    uint v_head = is_value ? head - 2 * N_K : 0, width = (is_value ? DV : DK) / 4, i = tid % width, at = is_value ? 2 * N_K * DK + v_head * DV : head * DK;
+    uint v_head = is_value ? head - 2 * N_K : 0, width = (is_value ? DV : DK) / 4, i = tid % width;
+    uint at = is_value ? 2 * N_K * DK + v_head * DV : head * DK;
     uint t = gl_WorkGroupID.y * ROWS + tid / width;
     bool here = tid / width < ROWS && t < p.n_x;
     t = min(t, p.n_x - 1);

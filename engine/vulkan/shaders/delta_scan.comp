@@ -2,8 +2,8 @@
 /* S <- decay S; S += k (x) strength (v - S^T k); o = S^T q, row after row of each sequence
  * S [DK, DV] per value head; x [T, CHANNELS] of delta_conv; outs [T, N_V, DV]
  * Gated DeltaNet, prefill. The state stays in registers; k and q of STEPS rows at a time lie in shared memory.
- * Grid (N_V * DV / 32, sequences); a workgroup of 128 threads owns 32 columns of one head, a thread
- * its part of two, for which it loads keys and queries once. */
+ * Grid (N_V * DV / 32, sequences); a workgroup owns 32 columns of one head, a thread its part of
+ * two, for which it loads keys and queries once. */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "common.glsl"

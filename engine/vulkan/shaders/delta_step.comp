@@ -44,7 +44,7 @@ void main()
     uint t = gl_WorkGroupID.y, head = gl_WorkGroupID.x, tid = thread_index(), lane = tid % SHARE, own = tid / SHARE;
     ivec4 row = p.rows.at[t];
     ivec2 run = p.runs.at[t];
-    if ((row.y | run.x) < 0) { /* a state's index is none: so both are asked for together */
+    if ((row.y | run.x) < 0) { /* an index of a state never is: so both are asked for together */
         return;
     }
     uint64_t base = p.state + uint64_t(run.x) * p.state_bytes;

@@ -47,9 +47,9 @@ PLANES
 /* moe_up */
 #define SPEC_UP_CLAMP 5 /* gpt-oss's activation */
 #define SPEC_ROUTED 7
-#define SPEC_FOLDED 9       /* with that: the logits lack the norm's factor (ops/router_fold.h) */
-#define SPEC_SHARED_GATE 10 /* router too: logits have one more, of the shared expert's weight */
 #define SPEC_ROUTE 8        /* the shader makes the choice of experts itself */
+#define SPEC_FOLDED 9       /* with ROUTE: the logits lack the norm's factor (ops/router_fold.h) */
+#define SPEC_SHARED_GATE 10 /* router too: logits have one more, of the shared expert's weight */
 #define SPEC_D_MODEL 26     /* moe_sum too */
 
 /* matmul, matmul_plain, matmul_wide */

@@ -174,7 +174,7 @@ PUSH(moe_down)
     F32x4 beside_h;
     F32 beside_gate; /* NULL: weight 1 */
     uint rows, n_chunk, y_stride;
-    uint gate_stride; /* of a row's logit, routed ones' or not */
+    uint gate_stride; /* between rows of beside_gate, or of weights where these are logits */
 }
 PUSH_END(moe_down);
 #endif

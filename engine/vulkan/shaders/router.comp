@@ -1,9 +1,9 @@
 #version 460
 /* A router of few rows with all that waits for it: logits[t, e] = factor W[e, :] . x[t, :], factor that of the RMS norm, whose weight is in W;
  * the choice of experts as in moe_route, also with LIST_ROWS; out[t, :] = halves of x[t, :], normalised, for the experts' products.
- * W [n_expert, d], with SHARED_GATE one row more, x [T, d] f32. The last workgroup of a row to have its logits makes the choice: a dispatch for that alone costs more.
- * arrived [T] is zero before and after.
- * Grid (n_expert / (EACH * subgroups), T). */
+ * W [N_LOGITS, d], x [T, d] f32; with SHARED_GATE the last row of W is that of a shared expert's gate. The last workgroup of a row to have its
+ * logits makes the choice: a dispatch for that alone costs more. arrived [T] is zero before and after.
+ * Grid (N_LOGITS / (EACH * subgroups), T). */
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer SharedF32 { float at[]; };

@@ -1,8 +1,8 @@
-/* Dot products of packed rows with rows of x. A subgroup owns ROWS rows of W, its threads stride over chunks of 32
- * columns; the packed words of the next chunk are asked for before this one is used, the first before x is staged.
+/* Dot products of packed rows with rows of x. A subgroup owns ROWS rows of W, its threads, in moe_up those of each row, stride over
+ * chunks of 32 columns; the packed words of the next chunk are asked for before this one is used, the first before x is staged.
  * x lies in shared memory, COLS rows of it, STEPS chunks for each thread of a subgroup at a time; float4 number j of chunk
  * c at [j][c], so that neighbouring threads read different banks.
- * The order of a row's additions depends on the subgroup's size alone, never on the batch. */
+ * The order of a row's additions depends on the subgroup's size (in moe_up also on ROWS), never on the batch. */
 layout(constant_id = SPEC_COLS) const uint COLS = 1;  /* rows of x that a workgroup keeps */
 layout(constant_id = SPEC_STEPS) const uint STEPS = 2; /* chunks of a tile for each thread of a subgroup */
 layout(constant_id = SPEC_NORM) const bool NORM = false; /* x is RMS-normalised: its weight in the tile, its factor at the end */
