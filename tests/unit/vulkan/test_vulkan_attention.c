@@ -274,14 +274,25 @@ static void test_rows_on_units(void **state)
     static const struct scene row = {
         .d = 128, .group = 4, .start = 230, .n = 1, .window = 77, .gate = true, .sinks = true};
     static const struct scene turning = {.d = 128, .group = 8, .start = 230, .n = 1, .turns = 128};
-    struct scene alone = turning; /* its token, in the last split */
-    alone.start = 224;
+    static const struct scene windowed = {.d = 128,
+                                          .group = 5,
+                                          .start = 230,
+                                          .n = 1,
+                                          .window = 77,
+                                          .gate = true,
+                                          .sinks = true,
+                                          .turns = 128};
+    struct scene alone = turning, own = windowed;
+    alone.start = 224; /* its token, in the last split */
+    own.window = 1;    /* and nothing else at all */
     if (!units_begin())
         skip();
     check_row(&row, true, 2); /* two splits of the window */
     check_row(&turning, true, 2);
     check_row(&turning, false, 8);
     check_row(&alone, false, 1);
+    check_row(&windowed, false, 2);
+    check_row(&own, true, 2);
     units_end();
 }
 
