@@ -209,7 +209,7 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op)
     const struct device_matrix *m = &op->m->gate_up;
     const struct workspace *w = &r->b->workspace;
     const struct device_layer *l = op->layer;
-    uint32_t n_used = op->moe ? (uint32_t)op->moe->n_used : 1;
+    uint32_t n_used = mlp_used(op);
     struct gemv_tiling tiling =
         gemv_tiling_of(r, m->rows, m->layout.n_chunk, 1, r->b->tuning.up_rows);
     if (op->route)
