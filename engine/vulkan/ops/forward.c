@@ -136,6 +136,12 @@ static void delta_net(struct forward *f, const struct delta_net_plan *p,
     output(f, l, (uint32_t)(p->n_v_head * p->d_v), halves);
 }
 
+/* The first row's logit of the shared expert's gate, behind those of the experts. */
+static VkDeviceAddress shared_gate_at(const struct backend *b, const struct moe_plan *p)
+{
+    return b->workspace.router + (uint64_t)p->n_expert * sizeof(float);
+}
+
 /* The logits have f32 precision on the matrix units as well: the choice of experts must not depend
  * on rounding. */
 static void router(struct forward *f, const struct moe_plan *p, const struct device_layer *l,
@@ -170,7 +176,7 @@ static void router(struct forward *f, const struct moe_plan *p, const struct dev
         else
             product(f, &op, true);
         op.w = &l->shared_gate;
-        op.y = b->workspace.router + (uint64_t)p->n_expert * 4;
+        op.y = shared_gate_at(b, p);
         op.bias = 0;
     }
     complete(f, "router_logits", layer);
@@ -213,13 +219,12 @@ static void experts(struct forward *f, const struct layer_plan *p, const struct 
                             .clamp = clamp,
                             .route = fused,
                             .folded = f->folded};
-    struct mlp_op shared = {
-        .m = &l->shared,
-        .layer = l,
-        .index = layer,
-        .h = b->workspace.h_shared,
-        .clamp = clamp,
-        .gate = l->shared_gate.n_matrix ? b->workspace.router + (uint64_t)p->moe.n_expert * 4 : 0};
+    struct mlp_op shared = {.m = &l->shared,
+                            .layer = l,
+                            .index = layer,
+                            .h = b->workspace.h_shared,
+                            .clamp = clamp,
+                            .gate = l->shared_gate.n_matrix ? shared_gate_at(b, &p->moe) : 0};
     routed.tiled = gemm_takes_experts(b, f->r.n_rows);
     routed.lists = routed.tiled && record_gemm_lists(&f->r, &routed);
     if (!f->folded)
