@@ -49,16 +49,16 @@ float beside_part(Beside b, uint r)
         x[j] = beside_tile[j * BESIDE_STRIDE + c];
         plain4 += x[j];
     }
-    float scale, offset, sum;
+    float scale, offset;
     if (BESIDE_Q8) {
-        vec4 sum4 = vec4(0.0);
         [[unroll]] for (uint j = 0; j < 8; j++) {
-            sum4 = fma(vec4(unpack8(int(b.q[2 * r + j / 4][j % 4]))), x[j], sum4);
+            code[j] = vec4(unpack8(int(b.q[2 * r + j / 4][j % 4])));
         }
-        sum = unpackHalf2x16(b.d[r]).x * ((sum4.x + sum4.y) + (sum4.z + sum4.w));
+        scale = unpackHalf2x16(b.d[r]).x;
+        offset = 0.0;
     } else {
         packed_decode(b.packed[r], code, scale, offset);
-        sum = chunk_dot(x, (plain4.x + plain4.y) + (plain4.z + plain4.w), code, scale, offset);
     }
+    float sum = chunk_dot(x, (plain4.x + plain4.y) + (plain4.z + plain4.w), code, scale, offset);
     return gl_SubgroupInvocationID < BESIDE ? b.weight * sum : 0.0;
 }
