@@ -35,6 +35,13 @@ static double time_of(const struct device *d, int32_t rows)
     return d->first + d->each * (rows - 1);
 }
 
+/* Steps of one answer without drafts. */
+static void note_plain(struct draft_costs *c, int n, double ms)
+{
+    for (int i = 0; i < n; i++)
+        draft_costs_note(c, &(struct draft_step){.rows = 1, .tokens = 1, .ms = ms});
+}
+
 struct sum {
     double ms, tokens, drafted;
 };
@@ -260,24 +267,21 @@ static void test_nothing_is_drafted_before_a_plain_step_was_timed(void **state)
 static void test_a_plain_step_alone_says_little_of_plain_steps(void **state)
 {
     struct draft_costs costs = {0};
-    for (int i = 0; i < 20; i++)
-        draft_costs_note(&costs, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 1});
+    note_plain(&costs, 20, 1);
     for (int i = 0; i < 20; i++) {
         draft_costs_note(&costs,
                          &(struct draft_step){.rows = 1, .drafted = 4, .tokens = 5, .ms = 3});
         draft_costs_note(&costs, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 1.4});
     }
     assert_true(draft_costs_ms(&costs, 1, 0) < 1.01);
-    for (int i = 0; i < 40; i++)
-        draft_costs_note(&costs, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 1.4});
+    note_plain(&costs, 40, 1.4);
     assert_true(draft_costs_ms(&costs, 1, 0) > 1.35);
 }
 
 static void test_a_plain_step_after_one_of_many_answers_is_not_alone(void **state)
 {
     struct draft_costs costs = {0};
-    for (int i = 0; i < 20; i++)
-        draft_costs_note(&costs, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 1});
+    note_plain(&costs, 20, 1);
     for (int i = 0; i < 40; i++) {
         draft_costs_note(&costs,
                          &(struct draft_step){.rows = 1, .drafted = 4, .tokens = 5, .ms = 3});
@@ -291,8 +295,7 @@ static void test_a_plain_step_after_one_of_many_answers_is_not_alone(void **stat
 static void test_a_draft_whose_making_was_disturbed_closes_no_gate(void **state)
 {
     struct draft_costs costs = {0};
-    for (int i = 0; i < 50; i++)
-        draft_costs_note(&costs, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 1});
+    note_plain(&costs, 50, 1);
     assert_true(draft_costs_may_try(&costs, 1));
     draft_costs_note(&costs, &(struct draft_step){
                                  .rows = 1, .drafted = 1, .tokens = 2, .ms = 1.5, .draft_ms = 54});
