@@ -224,7 +224,7 @@ static bool is_worth_it(struct scheduler *s, struct job *j, const struct made_dr
         ask->least = w.least;
         return w.ms > won_already(s, j, rows);
     }
-    if (r->tried || !draft_trials_take(&s->draft_trials, &s->draft_costs))
+    if (r->tried || !draft_trials_take(&s->draft_trials, &s->draft_costs, rows, &price))
         return false;
     r->tried = true;
     ask->most = 1;

@@ -2,7 +2,9 @@
 #include "engine/sched/policy/draft_worth.h"
 
 #define KNOWN 6.0         /* drafted tokens from which on a drafter's habit says anything */
-#define LONGEST_PAUSE 256 /* it doubles up to this */
+#define LONGEST_PAUSE 256 /* it doubles up to this, or, where a token is dear, further */
+#define RAREST_TRIAL 2048
+#define TRIAL_SHARE 0.001 /* of the time may go into trials, once it has doubled so far */
 #define MARGIN 0.03       /* of a plain step: what it must promise to win */
 #define LEARNING 8        /* trials that follow each other at the beginning */
 #define LOOK_IDLE 16      /* steps in each of which a draft is looked for, then half as often, */
@@ -74,33 +76,45 @@ struct draft_worth draft_worth_of(const struct draft_habit *own, const struct dr
     const double row = row_ms(c, rows);
     if (price->first <= 0 || plain <= 0 || !look_out(own, all, &o))
         return w;
+    const double share = mean_share(&o);
+    w.ms = win(&o, 1, plain, row) - price->first - price->read / (steps > 1 ? steps : 1) -
+           MARGIN * plain;
+    /* Where no further token pays, which is common beside others, all is known. */
+    if (win(&o, share, plain, row) <= price->further && w.ms <= 0)
+        return w;
     for (double chance = 1; chance > 0 && win(&o, chance, plain, row) > price->further;
          chance -= 0.05)
         w.least = chance;
-    const double share = mean_share(&o);
-    w.ms = win(&o, 1, plain, row) - price->first - price->read / (steps > 1 ? steps : 1);
     double chance = share;
     for (int32_t n = 1; n < price->most && chance > w.least; n++, chance *= share)
         w.ms += win(&o, chance, plain, row) - price->further;
-    w.ms -= MARGIN * plain;
     return w;
 }
 
-bool draft_trials_take(struct draft_trials *t, const struct draft_costs *c)
+static uint64_t longest_pause(const struct draft_costs *c, int32_t rows,
+                              const struct draft_price *price)
+{
+    const double plain = draft_costs_ms(c, rows, 0);
+    const double steps = plain > 0 ? (price->read + price->first) / (plain * TRIAL_SHARE) : 0;
+    return steps < LONGEST_PAUSE  ? LONGEST_PAUSE
+           : steps < RAREST_TRIAL ? (uint64_t)steps
+                                  : RAREST_TRIAL;
+}
+
+bool draft_trials_take(struct draft_trials *t, const struct draft_costs *c, int32_t rows,
+                       const struct draft_price *price)
 {
     if (c->n_notes < t->next)
         return false;
-    t->pause = t->pause < LEARNING            ? t->pause + 1
-               : t->pause * 2 < LONGEST_PAUSE ? t->pause * 2
-                                              : LONGEST_PAUSE;
+    const uint64_t longest = longest_pause(c, rows, price);
+    t->pause = t->pause < LEARNING ? t->pause + 1 : t->pause * 2 < longest ? t->pause * 2 : longest;
     t->next = c->n_notes + (t->pause < LEARNING ? 1 : t->pause);
     return true;
 }
 
 void draft_trials_won(struct draft_trials *t)
 {
-    if (t->pause > LEARNING)
-        t->pause = LEARNING;
+    t->pause = t->pause > 2 * LEARNING ? t->pause / 2 : t->pause > LEARNING ? LEARNING : t->pause;
 }
 
 double draft_offer_ms(const struct draft_costs *c, int32_t rows, const struct draft_offer *o)

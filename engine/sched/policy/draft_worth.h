@@ -27,9 +27,11 @@ struct draft_worth {
 struct draft_worth draft_worth_of(const struct draft_habit *own, const struct draft_habit *all,
                                   const struct draft_costs *c, int32_t rows, double steps,
                                   const struct draft_price *price);
-/* May one token be asked for although it is not worth it? Counts as made. */
-bool draft_trials_take(struct draft_trials *t, const struct draft_costs *c);
-/* It was worth it: the next trial after a change comes soon. */
+/* May one token be asked for although it is not worth it? Counts as made. The dearer it is beside a
+ * plain step, the rarer. */
+bool draft_trials_take(struct draft_trials *t, const struct draft_costs *c, int32_t rows,
+                       const struct draft_price *price);
+/* It was worth it: the next trial after a change comes sooner. */
 void draft_trials_won(struct draft_trials *t);
 /* What verifying the first tokens of an offer would win, at best. */
 double draft_offer_ms(const struct draft_costs *c, int32_t rows, const struct draft_offer *o);

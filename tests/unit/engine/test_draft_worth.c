@@ -77,7 +77,7 @@ static void step(struct course *c, const struct device *d, const struct kind *ki
     struct draft_step s = {.rows = 1, .tokens = 1};
     int32_t n = 0;
     if (draft_costs_may_try(&c->costs, 1) &&
-        (w.ms > 0 || draft_trials_take(&c->trials, &c->costs))) {
+        (w.ms > 0 || draft_trials_take(&c->trials, &c->costs, 1, &price))) {
         n = make_draft(c, kinds, w.ms > 0 ? DRAFT_MAX : 1, w.least, ground);
         c->asked++;
     }
@@ -166,9 +166,24 @@ static void test_an_unknown_drafter_is_tried_at_first(void **state)
     for (int i = 0; i < 1000; i++) {
         draft_costs_note(&c, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 10});
         assert_true(draft_worth_of(&none, &none, &c, 1, 100, &price).ms <= 0);
-        made += draft_trials_take(&t, &c);
+        made += draft_trials_take(&t, &c, 1, &price);
     }
     assert_in_range(made, 8, 20);
+}
+
+static void test_a_dear_drafter_is_tried_rarely(void **state)
+{
+    const struct draft_price cheap = {.first = 0.1}, dear = {.read = 15, .first = 5};
+    struct draft_costs c = {0};
+    struct draft_trials t = {0}, u = {0};
+    int32_t n_cheap = 0, n_dear = 0;
+    for (int i = 0; i < 20000; i++) {
+        draft_costs_note(&c, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 10});
+        n_cheap += draft_trials_take(&t, &c, 1, &cheap);
+        n_dear += draft_trials_take(&u, &c, 1, &dear);
+    }
+    assert_in_range(n_cheap, 70, 100);
+    assert_in_range(n_dear, 12, 30);
 }
 
 static void test_looks_become_rare_where_they_find_nothing_but_do_not_end(void **state)
@@ -192,6 +207,7 @@ int main(void)
         cmocka_unit_test(test_a_change_of_the_text_is_noticed),
         cmocka_unit_test(test_what_must_be_read_first_counts),
         cmocka_unit_test(test_an_unknown_drafter_is_tried_at_first),
+        cmocka_unit_test(test_a_dear_drafter_is_tried_rarely),
         cmocka_unit_test(test_looks_become_rare_where_they_find_nothing_but_do_not_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
