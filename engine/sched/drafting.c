@@ -184,11 +184,11 @@ static void ask_freely(struct scheduler *s, struct job *j, struct made_draft *m,
 }
 
 /* Of drafters without a price. */
-static void make_free_drafts(struct scheduler *s, struct job *j)
+static void make_free_drafts(struct scheduler *s, struct job *j, int32_t rows)
 {
     const double start = clock_ms();
     const int32_t most = drafting_most(s, j);
-    const bool due = s->params.forced_drafts || draft_look_due(j->drafts.n_idle);
+    const bool due = s->params.forced_drafts || draft_look_due(j->drafts.n_idle, rows);
     for (int32_t k = 0; k < j->drafts.n_made && most > 0 && due; k++) {
         struct made_draft *m = &j->drafts.made[k];
         if (!m->by->price && !m->gone && drafting_state(s, m))
@@ -293,7 +293,7 @@ void drafting_make(struct scheduler *s, struct job *const *members, int32_t n, b
 {
     const double start = clock_ms();
     for (int32_t i = 0; i < n; i++)
-        make_free_drafts(s, members[i]);
+        make_free_drafts(s, members[i], n);
     const double asked = clock_ms();
     s->free_drafts_ms = asked - start;
     if (s->params.draft_model && (alone || s->params.forced_drafts))

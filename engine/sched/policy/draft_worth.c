@@ -130,10 +130,10 @@ double draft_offer_ms(const struct draft_costs *c, int32_t rows, const struct dr
     return best;
 }
 
-bool draft_look_due(int32_t idle)
+bool draft_look_due(int32_t idle, int32_t rows)
 {
     int32_t every = 1;
-    for (int32_t from = LOOK_IDLE; idle >= from && every < LOOK_RAREST; from *= 2)
+    for (int32_t from = 1 + LOOK_IDLE / rows; idle >= from && every < LOOK_RAREST; from *= 2)
         every *= 2;
     return idle % every == 0;
 }

@@ -36,6 +36,7 @@ void draft_trials_won(struct draft_trials *t);
 /* What verifying the first tokens of an offer would win, at best. */
 double draft_offer_ms(const struct draft_costs *c, int32_t rows, const struct draft_offer *o);
 /* Is a draft that costs next to nothing looked for, so many steps after one last promised to win
- * anything? In every step at first, later in fewer: for sixteen answers a look in each takes most
- * of a hundredth of their step. A text that begins to repeat is noticed up to 8 steps later. */
-bool draft_look_due(int32_t idle);
+ * anything? In every step at first, later in fewer, and the sooner the more answers are in a step:
+ * looks in all of them would take up to a hundredth of its time. A text that begins to repeat is
+ * noticed up to 8 steps later. */
+bool draft_look_due(int32_t idle, int32_t rows);

@@ -190,8 +190,10 @@ static void test_looks_become_rare_where_they_find_nothing_but_do_not_end(void *
 {
     int looks = 0, last = 0;
     for (int idle = 0; idle < 1000; idle++) {
-        const bool due = draft_look_due(idle);
+        const bool due = draft_look_due(idle, 1);
         assert_true(due || idle >= 16);
+        assert_true(draft_look_due(idle, 1) || !draft_look_due(idle, 4));
+        assert_true(idle >= 4 || draft_look_due(idle, 4));
         assert_true(due || idle - last < 8);
         last = due ? idle : last;
         looks += due && idle >= 200;
