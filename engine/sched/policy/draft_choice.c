@@ -5,13 +5,18 @@
 
 #define HABIT_KEPT 0.95 /* a change of the text is known after some twenty drafts */
 #define OFTEN_KEPT 0.99
-#define PRIOR_TRIES 4.0 /* of its own that weigh as much as what is known of all jobs */
-#define SMOOTH_N 8      /* measurements that the smoothed time of a plain step stands for */
-#define SMOOTH_MORE 16  /* and that of what drafted rows add, which is less than it varies */
-#define OUTLIER 1.5     /* a longer step was disturbed, and counts as this many times usual */
-#define LEAST_PLAIN 3   /* plain steps to be timed before the first draft */
-#define STALE 1024      /* steps after which a time is to be measured again */
-#define STALE_FEW 64    /* the same where fewer than ENOUGH were, any of which was disturbed */
+#define PRIOR_TRIES 4.0  /* of its own that weigh as much as what is known of all jobs */
+#define SMOOTH_N 8       /* measurements that the smoothed time of a plain step stands for */
+#define SMOOTH_MORE 16   /* and that of what drafted rows add, which is less than it varies */
+#define OUTLIER 1.5      /* a longer step was disturbed, and counts as this many times usual */
+#define MOST_LATE 8.0    /* plain steps, as which the rest of it counts at most */
+#define LATE_DRAFTS 16   /* steps with drafts over which that rest is smoothed, */
+#define LATE_PLAIN 64    /* and plain ones */
+#define LATE_PRIOR 8     /* plain steps without, which each of both begins with */
+#define LATE_KEPT 0.9995 /* by each plain step: who disturbed may have gone */
+#define LEAST_PLAIN 3    /* plain steps to be timed before the first draft */
+#define STALE 1024       /* steps after which a time is to be measured again */
+#define STALE_FEW 64     /* the same where fewer than ENOUGH were, any of which was disturbed */
 #define ENOUGH 3
 #define STALE_PLAIN 64
 #define FIRST_SLOPE 0.06 /* of a plain step, per row: hopeful, so that it is tried */
@@ -100,6 +105,24 @@ static double believed(const struct draft_costs *c, struct draft_cost *plain,
     return ms > OUTLIER * usual ? OUTLIER * usual : ms;
 }
 
+static double lateness(const struct draft_late *l, double prior_ms)
+{
+    return 1 + (l->late_ms > 0 ? l->late_ms / (l->ms + prior_ms) : 0);
+}
+
+double draft_costs_late(const struct draft_costs *c)
+{
+    const double late =
+        lateness(&c->late_drafts, c->late_prior_ms) / lateness(&c->late_plain, c->late_prior_ms);
+    return late > 1 ? late : 1;
+}
+
+static void note_late(struct draft_late *l, double late_ms, double ms, int32_t smooth)
+{
+    l->late_ms += late_ms - l->late_ms / smooth;
+    l->ms += ms - l->ms / smooth;
+}
+
 void draft_costs_note(struct draft_costs *c, const struct draft_step *s)
 {
     const bool after_drafts = c->after_drafts;
@@ -111,6 +134,7 @@ void draft_costs_note(struct draft_costs *c, const struct draft_step *s)
     const int32_t drafted = s->drafted < DRAFT_ROWS_MAX ? s->drafted : DRAFT_ROWS_MAX;
     struct draft_cost *more = &c->more[load_of(s->rows)][drafted];
     double ms = believed(c, plain, more, drafted, s->ms);
+    double late = s->ms - ms;
     /* Plain steps follow each other; one that stands alone takes longer, and drafts would look good
      * beside it. */
     const bool alone = plain->n && after_drafts;
@@ -123,13 +147,21 @@ void draft_costs_note(struct draft_costs *c, const struct draft_step *s)
     } else if (plain->n) {
         measure(c, more, ms - plain->ms, SMOOTH_MORE);
     }
+    const double made_ms = within(s->draft_ms, 0, OUTLIER * ms);
+    late = within(late + s->draft_ms - made_ms, 0, MOST_LATE * plain->ms);
+    if (drafted || after_drafts || made_ms < s->draft_ms)
+        note_late(&c->late_drafts, late, ms + made_ms, LATE_DRAFTS);
+    else
+        note_late(&c->late_plain, late, ms, LATE_PLAIN);
+    if (!drafted)
+        c->late_drafts.late_ms *= LATE_KEPT;
+    c->late_prior_ms = LATE_PRIOR * plain->ms;
     /* Drafts that are made anyway are no loss of the choice where none of them was verified. */
     if (!drafted)
         c->balance_ms += PAID * ms;
     else
-        c->balance_ms += plain->ms * s->tokens / s->rows - ms - s->free_ms;
-    /* That making a draft was disturbed is no fault of its drafter either. */
-    c->balance_ms -= within(s->draft_ms, 0, OUTLIER * ms);
+        c->balance_ms += plain->ms * s->tokens / s->rows - ms * draft_costs_late(c) - s->free_ms;
+    c->balance_ms -= made_ms;
     c->balance_ms = within(c->balance_ms, -2 * MOST_LOST * plain->ms, MOST_WON * plain->ms);
 }
 
@@ -150,7 +182,9 @@ double draft_costs_ms(const struct draft_costs *c, int32_t rows, int32_t drafted
         slope = (more[above].ms - from) / (above - below);
     else if (below)
         slope = from / below;
-    return plain + within(from + within(slope, 0, INFINITY) * (drafted - below), 0, INFINITY);
+    const double ms =
+        plain + within(from + within(slope, 0, INFINITY) * (drafted - below), 0, INFINITY);
+    return drafted ? ms * draft_costs_late(c) : ms;
 }
 
 /* Rows that may be tried: what was measured tells little of steps with many more. */

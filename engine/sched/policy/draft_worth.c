@@ -78,7 +78,7 @@ struct draft_worth draft_worth_of(const struct draft_habit *own, const struct dr
         return w;
     const double share = mean_share(&o);
     w.ms = win(&o, 1, plain, row) - price->first - price->read / (steps > 1 ? steps : 1) -
-           MARGIN * plain;
+           (MARGIN + draft_costs_late(c) - 1) * plain;
     /* Where no further token pays, which is common beside others, all is known. */
     if (win(&o, share, plain, row) <= price->further && w.ms <= 0)
         return w;
@@ -95,7 +95,10 @@ static uint64_t longest_pause(const struct draft_costs *c, int32_t rows,
                               const struct draft_price *price)
 {
     const double plain = draft_costs_ms(c, rows, 0);
-    const double steps = plain > 0 ? (price->read + price->first) / (plain * TRIAL_SHARE) : 0;
+    if (plain <= 0)
+        return LONGEST_PAUSE;
+    const double steps =
+        ((price->read + price->first) / plain + draft_costs_late(c) - 1) / TRIAL_SHARE;
     return steps < LONGEST_PAUSE  ? LONGEST_PAUSE
            : steps < RAREST_TRIAL ? (uint64_t)steps
                                   : RAREST_TRIAL;

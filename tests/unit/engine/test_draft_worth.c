@@ -11,9 +11,11 @@
 
 #define STEPS 4000
 #define KINDS 3
+#define STALL 60 /* ms */
 
 struct device {               /* milliseconds */
     double plain, row, draft; /* a step; each drafted row of it; a token of the drafter */
+    double late, stalls;      /* shares of the steps with drafts, and of all, that a stall meets */
 };
 
 struct kind { /* of drafted tokens */
@@ -93,6 +95,8 @@ static void step(struct course *c, const struct device *d, const struct kind *ki
         s.tokens++;
     }
     s.ms = (d->plain + d->row * s.drafted) * (0.95 + 0.1 * chance());
+    if (chance() < d->stalls || (s.drafted && chance() < d->late))
+        s.ms += STALL;
     s.draft_ms = d->draft * n;
     draft_costs_note(&c->costs, &s);
     c->ms += s.ms + s.draft_ms;
@@ -110,7 +114,8 @@ static double gain(const struct device *d, const struct kind *kinds, int *asked)
 
 static void test_a_good_drafter_wins_where_rows_are_cheap(void **state)
 {
-    const struct device memory_bound = {10, 0.5, 1}, fair = {10, 3, 1}, dear = {10, 7, 1};
+    const struct device memory_bound = {10, 0.5, 1, 0, 0}, fair = {10, 3, 1, 0, 0},
+                        dear = {10, 7, 1, 0, 0};
     int asked;
     assert_true(gain(&memory_bound, good, &asked) > 1.8);
     assert_true(gain(&fair, good, &asked) > 1.25);
@@ -119,8 +124,11 @@ static void test_a_good_drafter_wins_where_rows_are_cheap(void **state)
 
 static void test_nothing_is_lost_where_nothing_can_be_won(void **state)
 {
-    static const struct device devices[] = {
-        {10, 0.5, 1}, {10, 3, 2}, {10, 7, 1}, {10, 10, 0.5}, {10, 5, 9}};
+    static const struct device devices[] = {{10, 0.5, 1, 0, 0},
+                                            {10, 3, 2, 0, 0},
+                                            {10, 7, 1, 0, 0},
+                                            {10, 10, 0.5, 0, 0},
+                                            {10, 5, 9, 0, 0}};
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++) {
         int asked;
         const double g = gain(&devices[i], bad, &asked);
@@ -129,9 +137,28 @@ static void test_nothing_is_lost_where_nothing_can_be_won(void **state)
     }
 }
 
+/* As beside a foreign process: threads that slept meanwhile get their processor late. */
+static void test_steps_that_drafts_make_late_are_given_up(void **state)
+{
+    const struct device d = {10, 3, 1, 0.3, 0};
+    int asked;
+    const double g = gain(&d, good, &asked);
+    if (g < 0.97)
+        fail_msg("%.3f, asked %d times", g, asked);
+}
+
+static void test_stalls_that_meet_every_step_are_no_fault_of_drafts(void **state)
+{
+    const struct device d = {10, 1, 1, 0, 0.02};
+    int asked;
+    const double g = gain(&d, good, &asked) / gain(&d, bad, &asked);
+    if (g < 1.6)
+        fail_msg("%.3f", g);
+}
+
 static void test_a_change_of_the_text_is_noticed(void **state)
 {
-    const struct device d = {10, 2, 1};
+    const struct device d = {10, 2, 1, 0, 0};
     struct course c = {0};
     for (int i = 0; i < STEPS; i++)
         step(&c, &d, bad);
@@ -147,7 +174,7 @@ static void test_a_change_of_the_text_is_noticed(void **state)
 
 static void test_what_must_be_read_first_counts(void **state)
 {
-    const struct device d = {10, 1, 1};
+    const struct device d = {10, 1, 1, 0, 0};
     struct course c = {0};
     for (int i = 0; i < 200; i++)
         step(&c, &d, good);
@@ -206,6 +233,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_good_drafter_wins_where_rows_are_cheap),
         cmocka_unit_test(test_nothing_is_lost_where_nothing_can_be_won),
+        cmocka_unit_test(test_steps_that_drafts_make_late_are_given_up),
+        cmocka_unit_test(test_stalls_that_meet_every_step_are_no_fault_of_drafts),
         cmocka_unit_test(test_a_change_of_the_text_is_noticed),
         cmocka_unit_test(test_what_must_be_read_first_counts),
         cmocka_unit_test(test_an_unknown_drafter_is_tried_at_first),
