@@ -50,17 +50,23 @@ test('what the page asks for has the address of its version and is asked for onc
 test('who was here before has the session, the chats and the state asked for at once and once each; who signed out asks for no chats', opts, async () => {
   const page = await house.page({ alone: true });
   const { id } = (await house.server.json('POST', '/api/conversations', { title: 'Asked ahead' })).body;
-  const asked = () => page.evaluate(() => performance.getEntriesByType('resource').map((r) => ({ path: r.name.slice(location.origin.length), from: r.startTime, to: r.responseEnd })).filter((r) => r.path.startsWith('/api/')));
   await page.goto(`${house.server.url}/#/c/${id}`);
+  const wanted = [`/api/conversations/${id}?texts=80`, '/api/conversations?limit=100&pinned=0&project=none', '/api/conversations?pinned=1&limit=199', '/api/projects', '/api/status'];
+  const asked = [];
+  let seen;
+  const all = new Promise((resolve) => { seen = resolve; });
+  page.on('request', (r) => {
+    const path = r.url().slice(house.server.url.length);
+    if (path.startsWith('/api/')) asked.push(path);
+    if (wanted.every((p) => asked.includes(p))) seen();
+  });
+  await page.route('**/api/session', async (route) => { await all; await route.continue(); }); // the session's answer comes last: what waited for it would never be asked for
   await page.reload();
   await page.locator('.conversation').first().waitFor();
   await until(page, () => document.querySelector('#title').textContent === 'Asked ahead' && document.querySelector('#model').checkVisibility());
-  const all = await asked();
-  for (const path of ['/api/session', `/api/conversations/${id}?texts=80`, '/api/conversations?limit=100&pinned=0&project=none', '/api/conversations?pinned=1&limit=199', '/api/projects', '/api/status']) {
-    const found = all.filter((r) => r.path === path);
-    assert.equal(found.length, 1, `${path} of ${all.map((r) => r.path)}`);
-    assert.ok(found[0].from < all.find((r) => r.path === '/api/session').to, `${path} waited for the session`);
-  }
+  for (const path of ['/api/session', ...wanted]) assert.equal(asked.filter((p) => p === path).length, 1, `${path} of ${asked}`);
+  page.removeAllListeners('request');
+  await page.unroute('**/api/session');
   let after = null; // what the page that begins anew asks for: timing tells nothing of an answer that nobody read
   page.on('request', (r) => { if (r.isNavigationRequest()) after = []; else after?.push(new URL(r.url()).pathname); });
   await page.click('#account');
