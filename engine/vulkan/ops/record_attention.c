@@ -90,12 +90,13 @@ static struct attention_form form_of(const struct attention_plan *a, const struc
 #define UNIT_COLUMNS 128 /* of a head */
 
 /* Whether attn_units takes a step's rows: heads and a cache that it is written for, and contexts
- * deep enough. */
+ * deep enough. One row and packed rows gain behind any: attn.comp rotates in shared memory. */
 static bool units_fit(const struct recorder *r, const struct attention_plan *a,
                       const struct attention_op *op)
 {
     const struct backend *b = r->b;
-    return b->tuning.few != WIDE_NONE && op->n_splits >= b->tuning.unit_splits &&
+    const bool any = r->n_rows == 1 || b->kv_type == KV_Q8;
+    return b->tuning.few != WIDE_NONE && (any || op->n_splits >= b->tuning.unit_splits) &&
            a->d_head == UNIT_COLUMNS && a->n_head / a->n_kv_head <= MOST_HEADS &&
            (b->kv_type == KV_F16 || b->kv_type == KV_Q8);
 }
@@ -109,10 +110,11 @@ static bool units_fit(const struct recorder *r, const struct attention_plan *a,
 #define UNIT_SPLITS_Q8 33u
 
 static struct attention_form units_form(const struct backend *b, const struct attention_plan *a,
-                                        uint32_t n_rows)
+                                        uint32_t n_rows, uint32_t n_splits)
 {
     const struct gpu_caps *c = &b->gpu.caps;
-    const bool many = b->kv_type == KV_Q8 && n_rows == 1 && c->max_shared >= UNIT_SHARED_Q8;
+    const bool many =
+        b->kv_type == KV_Q8 && n_rows == 1 && n_splits > 1 && c->max_shared >= UNIT_SHARED_Q8;
     const uint32_t threads = many ? UNIT_THREADS_Q8 : UNIT_THREADS;
     struct attention_form f = {.lanes = c->subgroup < 32 ? c->subgroup : 32,
                                .heads = 1,
@@ -203,7 +205,7 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
     const bool deep = op->n_splits >= deep_splits && !r->b->gpu.caps.software;
     const bool units = units_fit(r, a, op);
     const struct attention_form f =
-        units ? units_form(r->b, a, r->n_rows)
+        units ? units_form(r->b, a, r->n_rows, op->n_splits)
               : form_of(a, &r->b->gpu.caps, deep ? MOST_HEADS : FEW_HEADS);
     struct dispatch d = {.shader = !units                              ? "attn"
                                    : r->b->tuning.few == WIDE_EMULATED ? "attn_units_emulated"

@@ -75,6 +75,12 @@ uint place_column(uint h, uint place)
     return KV_PACKED ? t * 32 + i * 4 : i / 4 * 64 + t * 16 + i % 4 * 4;
 }
 
+/* Place of the four columns number `quad` of a head. */
+uint column_place(uint h, uint quad)
+{
+    return KV_PACKED ? sum_place(h, quad / 8, quad % 8) : sum_place(h, quad / 4 % 4, quad / 16 * 4 + quad % 4);
+}
+
 /* The sums of all warps, from the common maximum, into their places in sums4. */
 void join(float most, float total)
 {
@@ -111,25 +117,51 @@ void join(float most, float total)
     barrier();
 }
 
+/* A vec4 of all warps. */
+vec4 sum_at(uint place)
+{
+    vec4 sum = sums4[place];
+    [[unroll]] for (uint w = 1; w < WARPS; w++) {
+        sum += sums4[place + w * 8 * (D / 4)];
+    }
+    return sum;
+}
+
+/* The heads of the only split, a subgroup each. */
+void finish(uint t, uint kv_head)
+{
+    [[dont_unroll]] for (uint h = gl_SubgroupID; h < G; h += SUBGROUPS) {
+        uint head = kv_head * G + h;
+        float l = denominator[h] + (SINKS ? exp2(p.sinks.at[head] * LOG2_E - top[h]) : 0.0);
+        vec4 v[QUADS];
+        [[unroll]] for (uint i = 0; i < QUADS; i++) {
+            v[i] = sum_at(column_place(h, gl_SubgroupInvocationID + i * LANES)) / l;
+        }
+        if (KV_PACKED) {
+            rotate_quads(v);
+        }
+        [[unroll]] for (uint i = 0; i < QUADS; i++) {
+            uint column = 4 * (gl_SubgroupInvocationID + i * LANES);
+            [[unroll]] for (uint c = 0; GATE && c < 4; c++) {
+                v[i][c] *= sigmoid(p.qkv.at[t * p.stride + head * p.q_step + D + column + c]);
+            }
+            put_result((t * p.n_head + head) * D + column, v[i]);
+        }
+    }
+}
+
 void conclude(uint t, uint kv_head, uint split, uint n_splits)
 {
+    if (n_splits == 1) {
+        finish(t, kv_head);
+        return;
+    }
     uint parts = parts_at(t * gl_NumWorkGroups.y + gl_WorkGroupID.y);
     [[dont_unroll]] for (uint item = gl_LocalInvocationIndex; item < HEADS * D / 4; item += THREADS) {
-        uint h = item / (D / 4), column = place_column(h, item % (D / 4));
-        vec4 sum = sums4[item];
-        [[unroll]] for (uint w = 1; w < WARPS; w++) {
-            sum += sums4[item + w * 8 * (D / 4)];
-        }
-        if (n_splits == 1) {
-            finish(t, kv_head, 0, h, column, sum);
-        } else {
-            p.parts.at[parts + (split * HEADS + h) * (D / 4) + column / 4] = sum;
-        }
+        uint h = item / (D / 4);
+        p.parts.at[parts + (split * HEADS + h) * (D / 4) + place_column(h, item % (D / 4)) / 4] = sum_at(item);
     }
-    if (KV_PACKED && n_splits == 1) {
-        finish_rotated(t, kv_head, 0);
-    }
-    if (n_splits > 1 && gl_LocalInvocationIndex < HEADS) {
+    if (gl_LocalInvocationIndex < HEADS) {
         uint h = gl_LocalInvocationIndex;
         F32x2(uint64_t(p.parts)).at[parts_tops(parts, split, h)] = vec2(top[h], denominator[h]);
     }

@@ -260,7 +260,6 @@ static bool units_begin(void)
     if (caps->cooperative_matrix && (!matrix_places_check(&rig.b.gpu, &known, &e) || !known))
         return false;
     rig.b.tuning.few = caps->cooperative_matrix ? WIDE_UNITS : WIDE_EMULATED;
-    rig.b.tuning.unit_splits = 1;
     return true;
 }
 
@@ -340,31 +339,33 @@ static bool nearly_same(uint32_t a, uint32_t b)
     return true;
 }
 
-/* By 128 threads; then by 256, which share more than a device must have. */
+/* Four splits by 128 threads; by 256, which share more than a device must have; then one. */
 static void test_packed_rows_on_units(void **state)
 {
-    enum { N = 2 * N_KV * 8 * 128 };
+    enum { N = 2 * N_KV * 8 * 128, CASES = 3 };
+    static const uint32_t blocks[CASES] = {2, 2, 8},
+                          shares[CASES] = {32u << 10, 48u << 10, 48u << 10};
     const uint32_t shared = rig.b.gpu.caps.max_shared;
     struct scene row = {.d = 128, .group = 8, .n = 1, .gate = true, .turns = 128};
     static float want[N];
     static uint32_t want_cache[KV_WORDS], cache[KV_WORDS];
     struct data x;
-    for (uint32_t blocks = 2; blocks <= 8; blocks *= 4) {
-        row.start = blocks == 2 ? 192 : 203; /* 192: alone in the last split */
-        packed_row(&row, &x, blocks, want_cache);
+    for (int k = 0; k < CASES; k++) {
+        row.start = k == 0 ? 192 : 203; /* 192: alone in the last split */
+        packed_row(&row, &x, blocks[k], want_cache);
         const int n = x.n_head * row.d;
         memcpy(want, x.outs.f, (size_t)n * sizeof *want);
         if (!units_begin())
             skip();
-        rig.b.gpu.caps.max_shared = blocks == 2 ? 32u << 10 : 48u << 10;
-        packed_row(&row, &x, blocks, cache);
+        rig.b.gpu.caps.max_shared = shares[k];
+        packed_row(&row, &x, blocks[k], cache);
         rig.b.gpu.caps.max_shared = shared;
         units_end();
         for (int i = 0; i < KV_WORDS; i++)
             assert_true(nearly_same(cache[i], want_cache[i]));
         for (int i = 0; i < n; i++)
             if (!(fabsf(x.outs.f[i] - want[i]) <= 2e-5f * (1 + fabsf(want[i]))))
-                fail_msg("%u blocks, %d: %g, want %g", blocks, i, (double)x.outs.f[i],
+                fail_msg("%u blocks, %d: %g, want %g", blocks[k], i, (double)x.outs.f[i],
                          (double)want[i]);
     }
 }
