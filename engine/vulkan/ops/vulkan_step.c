@@ -116,6 +116,8 @@ static struct step_shape pad(struct backend *b, struct step_shape exact)
         shape.n_sequences *= 2;
     for (shape.n_splits = 1; shape.n_splits < exact.n_splits;)
         shape.n_splits += shape.n_splits < 32 ? shape.n_splits : 8;
+    const int32_t most_splits = (int32_t)record_most_splits(b, shape.n_rows);
+    shape.n_splits = shape.n_splits < most_splits ? shape.n_splits : most_splits;
     if (shape.n_sequences > b->params.max_sequences)
         shape.n_sequences = b->params.max_sequences;
     for (int32_t i = exact.n_sequences; i < shape.n_sequences; i++)

@@ -1,7 +1,7 @@
 #version 460
-/* The attention of attn.comp where contexts are deep, on the matrix units: out[t, h, :] = sum_j softmax_j(scale q[t, h] . K[j]) V[j],
+/* The attention of attn.comp on the matrix units: out[t, h, :] = sum_j softmax_j(scale q[t, h] . K[j]) V[j],
  * keys and values of 128 columns as f16 or q8, up to eight query heads of a KV head, which are the left side's rows.
- * Grid (splits, n_kv_head, T), splits as in attn.comp, whose results attn_merge makes into one.
+ * Grid (splits, n_kv_head, T), splits as in attn.comp, whose results attn_merge makes into one, or with GATHER the workgroups themselves.
  * 32 threads take 16 tokens at a time straight from memory into the units' registers (coop_registers.glsl), and keep maxima and
  * sums of their own until their split ends. A left side's rows 8 to 15 are what rounding rows 0 to 7 to halves lost, of q and of
  * the weights alike, so both count as in f32; keys and values are exact as they are. */
@@ -20,6 +20,7 @@ layout(constant_id = SPEC_SINKS) const bool SINKS = false;
 layout(constant_id = SPEC_ATTN_THREADS) const uint THREADS = 128; /* the same as constant 0 */
 layout(constant_id = SPEC_HEADS) const uint HEADS = 8;           /* G rounded up to a power of two */
 layout(constant_id = SPEC_SUBGROUPS) const uint SUBGROUPS = 4;   /* of the workgroup, of the device's size */
+layout(constant_id = SPEC_GATHER_SPLITS) const bool GATHER = false;
 layout(constant_id = SPEC_CLUSTER) const uint LANES = 32;        /* threads of a subgroup, 32 at most */
 
 #define PUSH_ATTN
@@ -75,6 +76,12 @@ uint place_column(uint h, uint place)
     return KV_PACKED ? t * 32 + i * 4 : i / 4 * 64 + t * 16 + i % 4 * 4;
 }
 
+/* Place of the four columns number `quad` of a head. */
+uint column_place(uint h, uint quad)
+{
+    return KV_PACKED ? sum_place(h, quad / 8, quad % 8) : sum_place(h, quad / 4 % 4, quad / 16 * 4 + quad % 4);
+}
+
 /* The sums of all warps, from the common maximum, into their places in sums4. */
 void join(float most, float total)
 {
@@ -111,28 +118,59 @@ void join(float most, float total)
     barrier();
 }
 
+/* A vec4 of all warps. */
+vec4 sum_at(uint place)
+{
+    vec4 sum = sums4[place];
+    [[unroll]] for (uint w = 1; w < WARPS; w++) {
+        sum += sums4[place + w * 8 * (D / 4)];
+    }
+    return sum;
+}
+
+#include "attn_gather.glsl"
+
+/* Heads whose sums are whole, from `first` on each one after so many. */
+void finish(uint t, uint kv_head, uint first, uint step)
+{
+    [[dont_unroll]] for (uint h = first + gl_SubgroupID * step; h < G; h += SUBGROUPS * step) {
+        uint head = kv_head * G + h;
+        float l = denominator[h] + (SINKS ? exp2(p.sinks.at[head] * LOG2_E - top[h]) : 0.0);
+        vec4 v[QUADS];
+        [[unroll]] for (uint i = 0; i < QUADS; i++) {
+            v[i] = sum_at(column_place(h, gl_SubgroupInvocationID + i * LANES)) / l;
+        }
+        if (KV_PACKED) {
+            rotate_quads(v);
+        }
+        [[unroll]] for (uint i = 0; i < QUADS; i++) {
+            uint column = 4 * (gl_SubgroupInvocationID + i * LANES);
+            [[unroll]] for (uint c = 0; GATE && c < 4; c++) {
+                v[i][c] *= sigmoid(p.qkv.at[t * p.stride + head * p.q_step + D + column + c]);
+            }
+            put_result((t * p.n_head + head) * D + column, v[i]);
+        }
+    }
+}
+
 void conclude(uint t, uint kv_head, uint split, uint n_splits)
 {
-    uint parts = parts_at(t * gl_NumWorkGroups.y + gl_WorkGroupID.y);
-    [[dont_unroll]] for (uint item = gl_LocalInvocationIndex; item < HEADS * D / 4; item += THREADS) {
-        uint h = item / (D / 4), column = place_column(h, item % (D / 4));
-        vec4 sum = sums4[item];
-        [[unroll]] for (uint w = 1; w < WARPS; w++) {
-            sum += sums4[item + w * 8 * (D / 4)];
+    uint pair = t * gl_NumWorkGroups.y + gl_WorkGroupID.y, order = n_splits - 1 - split;
+    if (n_splits > 1) {
+        uint parts = parts_at(pair);
+        [[dont_unroll]] for (uint item = gl_LocalInvocationIndex; item < HEADS * D / 4; item += THREADS) {
+            uint h = item / (D / 4);
+            Left4(uint64_t(p.parts)).at[parts + (split * HEADS + h) * (D / 4) + place_column(h, item % (D / 4)) / 4] = sum_at(item);
         }
-        if (n_splits == 1) {
-            finish(t, kv_head, 0, h, column, sum);
-        } else {
-            p.parts.at[parts + (split * HEADS + h) * (D / 4) + column / 4] = sum;
+        if (gl_LocalInvocationIndex < HEADS) {
+            uint h = gl_LocalInvocationIndex;
+            Left2(uint64_t(p.parts)).at[parts_tops(parts, split, h)] = vec2(top[h], denominator[h]);
+        }
+        if (!GATHER || !gather(pair, order, n_splits)) {
+            return;
         }
     }
-    if (KV_PACKED && n_splits == 1) {
-        finish_rotated(t, kv_head, 0);
-    }
-    if (n_splits > 1 && gl_LocalInvocationIndex < HEADS) {
-        uint h = gl_LocalInvocationIndex;
-        F32x2(uint64_t(p.parts)).at[parts_tops(parts, split, h)] = vec2(top[h], denominator[h]);
-    }
+    finish(t, kv_head, order, n_splits);
 }
 
 void main()

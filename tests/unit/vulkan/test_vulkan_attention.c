@@ -210,13 +210,15 @@ static void check_row(const struct scene *s, bool halves, uint32_t split_blocks)
     set_up(s, &x);
     const size_t n = (size_t)(x.n_head * s->d);
     struct rig_span out = rig_take(&rig, n / 2), freq = rig_take(&rig, 64),
-                    parts = rig_take(&rig, n * 16 + 64 * 16);
+                    parts = rig_take(&rig, n * 16 + 64 * 16), left = rig_take(&rig, N_KV);
     x.rows.rows[0][3] = 0; /* in no tile */
     x.plan.rope =
         (struct rope_plan){.n_dims = s->turns ? s->turns : 2, .scale = 1}; /* which turns nothing */
     x.layer.inv_freq = freq.at;
+    memset(left.u, 0, N_KV * sizeof *left.u);
     rig.b.workspace.x_hi = out.at;
     rig.b.workspace.parts = parts.at;
+    rig.b.workspace.splits_left = left.at;
     rig.b.sizes.max_splits = 8;
     rig.b.sizes.decode_rows = 1;
     rig.b.tuning.split_blocks = split_blocks;
@@ -226,6 +228,8 @@ static void check_row(const struct scene *s, bool halves, uint32_t split_blocks)
                                             .halves = halves,
                                             .n_splits = record_splits(&rig.b, 1, s->start)});
     rig_end(&r);
+    for (int i = 0; i < N_KV; i++)
+        assert_int_equal(left.u[i], 0);
     for (size_t i = 0; i < n && halves; i++)
         x.outs.f[i] = value_of_half(out.u[i / 2] >> (i % 2 * 16) & 0xffff);
     for (int i = 0; i < s->d; i++) { /* stored as it came */
@@ -260,7 +264,6 @@ static bool units_begin(void)
     if (caps->cooperative_matrix && (!matrix_places_check(&rig.b.gpu, &known, &e) || !known))
         return false;
     rig.b.tuning.few = caps->cooperative_matrix ? WIDE_UNITS : WIDE_EMULATED;
-    rig.b.tuning.unit_splits = 1;
     return true;
 }
 
@@ -282,17 +285,28 @@ static void test_rows_on_units(void **state)
                                           .gate = true,
                                           .sinks = true,
                                           .turns = 128};
-    struct scene alone = turning, own = windowed;
+    const uint32_t sm_count = rig.b.gpu.caps.sm_count;
+    struct scene alone = turning, own = windowed, single = windowed;
     alone.start = 224; /* its token, in the last split */
     own.window = 1;    /* and nothing else at all */
+    single.group = 1;
+    single.window = 200;
     if (!units_begin())
         skip();
-    check_row(&row, true, 2); /* two splits of the window */
-    check_row(&turning, true, 2);
-    check_row(&turning, false, 8);
-    check_row(&alone, false, 1);
-    check_row(&windowed, false, 2);
-    check_row(&own, true, 2);
+    for (int i = 0; i < 2; i++) { /* merged in the same dispatch where the device may, then after */
+        check_row(&row, true, 2); /* two splits of the window */
+        check_row(&turning, true, 2);
+        check_row(&turning, false, 8);
+        check_row(&alone, false, 1);
+        check_row(&windowed, false, 2);
+        check_row(&own, true, 2);
+        rig.b.gpu.caps.sm_count = 0;
+    }
+    /* One head: its last workgroup alone waits, which any device may have. */
+    rig.b.gpu.caps.sm_count = 64;
+    check_row(&single, false, 1);
+    check_row(&single, true, 4);
+    rig.b.gpu.caps.sm_count = sm_count;
     units_end();
 }
 
@@ -308,7 +322,8 @@ static void packed_row(const struct scene *s, struct data *x, uint32_t split_blo
     set_up(s, x);
     const size_t n = (size_t)(x->n_head * s->d);
     struct rig_span kv = rig_take(&rig, KV_WORDS), freq = rig_take(&rig, 64),
-                    parts = rig_take(&rig, n * 16 + 64 * 16);
+                    parts = rig_take(&rig, n * 16 + 64 * 16), left = rig_take(&rig, N_KV);
+    memset(left.u, 0, N_KV * sizeof *left.u);
     for (int i = 0; i < KV_WORDS; i++) {
         const bool scale = i % (PART_WORDS / 2) >= BLOCK * 128 / 4;
         const uint32_t bits = (uint32_t)(0x7fffffff * (double)(random_unit(&seed) + 1));
@@ -320,6 +335,7 @@ static void packed_row(const struct scene *s, struct data *x, uint32_t split_blo
     x->layer.inv_freq = freq.at;
     rig.b.kv_type = KV_Q8;
     rig.b.workspace.parts = parts.at;
+    rig.b.workspace.splits_left = left.at;
     rig.b.sizes.max_splits = 8;
     rig.b.sizes.decode_rows = 1;
     rig.b.tuning.split_blocks = split_blocks;
@@ -340,31 +356,33 @@ static bool nearly_same(uint32_t a, uint32_t b)
     return true;
 }
 
-/* By 128 threads; then by 256, which share more than a device must have. */
+/* Four splits by 128 threads; by 256, which share more than a device must have; then one. */
 static void test_packed_rows_on_units(void **state)
 {
-    enum { N = 2 * N_KV * 8 * 128 };
+    enum { N = 2 * N_KV * 8 * 128, CASES = 3 };
+    static const uint32_t blocks[CASES] = {2, 2, 8},
+                          shares[CASES] = {32u << 10, 48u << 10, 48u << 10};
     const uint32_t shared = rig.b.gpu.caps.max_shared;
     struct scene row = {.d = 128, .group = 8, .n = 1, .gate = true, .turns = 128};
     static float want[N];
     static uint32_t want_cache[KV_WORDS], cache[KV_WORDS];
     struct data x;
-    for (uint32_t blocks = 2; blocks <= 8; blocks *= 4) {
-        row.start = blocks == 2 ? 192 : 203; /* 192: alone in the last split */
-        packed_row(&row, &x, blocks, want_cache);
+    for (int k = 0; k < CASES; k++) {
+        row.start = k == 0 ? 192 : 203; /* 192: alone in the last split */
+        packed_row(&row, &x, blocks[k], want_cache);
         const int n = x.n_head * row.d;
         memcpy(want, x.outs.f, (size_t)n * sizeof *want);
         if (!units_begin())
             skip();
-        rig.b.gpu.caps.max_shared = blocks == 2 ? 32u << 10 : 48u << 10;
-        packed_row(&row, &x, blocks, cache);
+        rig.b.gpu.caps.max_shared = shares[k];
+        packed_row(&row, &x, blocks[k], cache);
         rig.b.gpu.caps.max_shared = shared;
         units_end();
         for (int i = 0; i < KV_WORDS; i++)
             assert_true(nearly_same(cache[i], want_cache[i]));
         for (int i = 0; i < n; i++)
             if (!(fabsf(x.outs.f[i] - want[i]) <= 2e-5f * (1 + fabsf(want[i]))))
-                fail_msg("%u blocks, %d: %g, want %g", blocks, i, (double)x.outs.f[i],
+                fail_msg("%u blocks, %d: %g, want %g", blocks[k], i, (double)x.outs.f[i],
                          (double)want[i]);
     }
 }

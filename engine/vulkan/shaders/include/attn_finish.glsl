@@ -1,5 +1,42 @@
 /* Results of attn.comp: its clusters' sums become one, which is the head's result where the split is the only one, else left
  * to attn_merge.comp. Uses the push constants and variables declared there. */
+/* Four columns of a head of the only split. */
+void finish(uint t, uint kv_head, uint first_head, uint h, uint column, vec4 v)
+{
+    uint head = kv_head * G + first_head + h;
+    if (first_head + h >= G) {
+        return;
+    }
+    float l = denominator[h];
+    if (SINKS) {
+        l += exp2(p.sinks.at[head] * LOG2_E - top[h]);
+    }
+    v /= l;
+    if (KV_PACKED) {
+        heads4[(h * D + column) / 4] = v;
+        return;
+    }
+    [[unroll]] for (uint i = 0; GATE && i < 4; i++) {
+        v[i] *= sigmoid(p.qkv.at[t * p.stride + head * p.q_step + D + column + i]);
+    }
+    put_result((t * p.n_head + head) * D + column, v);
+}
+
+/* Packed: the heads that finish() left in shared memory, rotated back. */
+void finish_rotated(uint t, uint kv_head, uint first_head)
+{
+    uint n = min(HEADS, G - first_head) * D;
+    rotate_heads(0, n);
+    [[dont_unroll]] for (uint i = 4 * gl_LocalInvocationIndex; i < n; i += 4 * THREADS) {
+        uint head = kv_head * G + first_head + i / D, d = i % D;
+        vec4 v = heads4[i / 4];
+        [[unroll]] for (uint k = 0; GATE && k < 4; k++) {
+            v[k] *= sigmoid(p.qkv.at[t * p.stride + head * p.q_step + D + d + k]);
+        }
+        put_result((t * p.n_head + head) * D + d, v);
+    }
+}
+
 /* Maxima and denominators of the heads over all clusters; each thread's sums then count from the common maximum. */
 void join_clusters(float most, float total)
 {
