@@ -109,9 +109,13 @@ octet_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shap
         x[t] = rows[t];
         sum[t] = vf_zero();
     }
+    /* What follows the weights by itself finds a large matrix, but experts only after a while. */
+    const bool ahead = count > 1 || w->n_matrix > 1;
     const bool copied = l->blocks % 8 && !octet_goes_on(l, bytes, r);
     for (int32_t g = (l->blocks + (copied ? 0 : 7)) / 8; g > 0; g--) {
         struct octet o;
+        if (ahead)
+            fetch_lines(at.data + SUPER_AHEAD, (size_t)bytes);
         unpack(w, &at, &o);
         UNROLL
         for (int t = 0; t < count; t++) {

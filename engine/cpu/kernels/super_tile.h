@@ -303,7 +303,8 @@ static inline __m128i super_sum4(__m128i v)
 }
 
 /* Eight rows of weights times one row of activations: nothing is stored between loads of weights,
- * for the processor's own fetching follows them then. */
+ * for the processor's own fetching follows them then. That is faster in a large matrix; experts are
+ * short runs, which the processor has to find anew each time, and super_lines() computes less. */
 static inline __attribute__((always_inline)) void super_line(const struct lanes *l,
                                                              super_unpack_octet unpack, int shape,
                                                              int32_t bytes, const uint8_t *x,
@@ -341,8 +342,10 @@ static inline __attribute__((always_inline)) void super_line(const struct lanes 
     static __attribute__((noinline)) void super_few_##name(                                        \
         const struct lanes *l, const uint8_t *const *rows, int32_t n, float *acc)                  \
     {                                                                                              \
-        if (n == 1)                                                                                \
+        if (n == 1 && l->tile->weight->n_matrix == 1)                                              \
             super_line(l, super_octet_##name, shape, bytes, rows[0], acc);                         \
+        else if (n == 1)                                                                           \
+            super_lines(l, super_octet_##name, shape, bytes, rows, 1, acc);                        \
         else if (n == 2)                                                                           \
             super_lines(l, super_octet_##name, shape, bytes, rows, 2, acc);                        \
         else if (n == 3)                                                                           \
