@@ -3,7 +3,8 @@
  * MERGE false: values [n_out, n_vocab], slices of SLICE; writes candidates [n_out, n_slices, MAX_TOP] and statistics
  * MERGE true: reads those; writes ids and logits [n_out, MAX_TOP], log_sum_exp [n_out]
  * After the head, twice.
- * Grid (n_slices or 1, n_out); a workgroup finds the n_top-th key by four histograms of 8 bits, then sorts by rank. */
+ * Grid (n_slices or 1, n_out); a workgroup finds the n_top-th key by four histograms of 8 bits, then sorts by rank. Of one key alone
+ * a maximum is enough. */
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "reduce.glsl"
@@ -50,6 +51,23 @@ uint element_id(uint i)
     return MERGE ? uint(p.ids.at[element_at(i)]) : first + i;
 }
 
+/* All of a thread's loads are in flight together. */
+void cache_keys()
+{
+    const uint each = (SLICE + THREADS - 1) / THREADS;
+    uint n = min(count, SLICE);
+    float v[each];
+    [[unroll]] for (uint k = 0; k < each; k++) {
+        v[k] = p.values.at[element_at(min(gl_LocalInvocationIndex + k * THREADS, n - 1))];
+    }
+    [[unroll]] for (uint k = 0; k < each; k++) {
+        uint i = gl_LocalInvocationIndex + k * THREADS;
+        if (i < n) {
+            cached[i] = key_of(v[k]);
+        }
+    }
+}
+
 /* The bin that has the need-th greatest, by one subgroup: each thread a run of bins, the first the greatest. */
 void pick_bin(uint need)
 {
@@ -94,6 +112,24 @@ uint find_threshold(inout uint need)
         barrier();
     }
     return prefix;
+}
+
+/* Greatest key of all. */
+uint find_greatest()
+{
+    uint most = 0;
+    for (uint i = gl_LocalInvocationIndex; i < count; i += THREADS) {
+        most = max(most, element_key(i));
+    }
+    most = subgroupMax(most);
+    if (gl_SubgroupInvocationID == 0) {
+        histogram[gl_SubgroupID & 255] = most;
+    }
+    barrier();
+    for (uint i = 0; i < gl_NumSubgroups; i++) {
+        most = max(most, histogram[i & 255]);
+    }
+    return most;
 }
 
 /* Appends the `need` lowest ids among the elements whose key is `threshold`. */
@@ -171,15 +207,13 @@ void main()
     n_top = uint(p.n_top_at.at[0]);
     first = MERGE ? 0 : gl_WorkGroupID.x * SLICE;
     count = MERGE ? p.n_slices * n_top : min(SLICE, p.n - first);
-    for (uint i = gl_LocalInvocationIndex; i < min(count, SLICE); i += THREADS) {
-        cached[i] = key_of(p.values.at[element_at(i)]);
-    }
+    cache_keys();
     if (gl_LocalInvocationIndex == 0) {
         n_list = 0;
     }
     barrier();
     uint need = min(n_top, count);
-    uint threshold = find_threshold(need);
+    uint threshold = n_top == 1 ? find_greatest() : find_threshold(need);
     for (uint i = gl_LocalInvocationIndex; i < count; i += THREADS) {
         uint key = element_key(i);
         if (key > threshold) {

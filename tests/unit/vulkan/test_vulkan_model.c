@@ -135,6 +135,29 @@ static void test_candidates_are_sorted_and_complete(void **state)
     }
 }
 
+/* One candidate, which a shorter way finds, is the first of many. */
+static void test_one_candidate_is_the_first_of_many(void **state)
+{
+    enum { N = 20 };
+    int32_t blocks[8], ids[N];
+    float logits[N], sums[N];
+    blocks_of(0, blocks);
+    const struct step_sequence q = {
+        .tokens = golden_ids, .n_tokens = N, .blocks = blocks, .state = -1, .n_out = N};
+    run(exact, &q, 1, 40);
+    for (int r = 0; r < N; r++) {
+        ids[r] = rows[r].top_ids[0];
+        logits[r] = rows[r].top_logits[0];
+        sums[r] = rows[r].log_sum_exp;
+    }
+    run(exact, &q, 1, 1);
+    for (int r = 0; r < N; r++) {
+        assert_int_equal(rows[r].top_ids[0], ids[r]);
+        assert_true(rows[r].top_logits[0] == logits[r]);
+        assert_true(fabsf(rows[r].log_sum_exp - sums[r]) < 1e-5f);
+    }
+}
+
 /* Greedy answers of several prompts decoded side by side. */
 static void test_greedy_batch_matches_golden(void **state)
 {
@@ -452,6 +475,7 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_candidates_are_sorted_and_complete),
+        cmocka_unit_test(test_one_candidate_is_the_first_of_many),
         cmocka_unit_test(test_greedy_batch_matches_golden),
         cmocka_unit_test(test_rows_of_a_step_may_use_fewer_experts),
         cmocka_unit_test(test_a_trace_names_the_experts_as_on_the_cpu),
