@@ -6,6 +6,7 @@
 #include "engine/cpu/matmul.h"
 #include "engine/cpu/mixer.h"
 #include "engine/cpu/rope.h"
+#include "engine/cpu/wanted_rows.h"
 
 /* Bytes of weights, or of keys and values, for each thread and counted for each row, up to which it
  * takes kv heads of its own: some fifty microseconds of work, in which no thread falls far behind.
@@ -23,10 +24,15 @@ struct head_share {
     int32_t from, to;
 };
 
-/* The last `n` of all rows' queries, keys and values: 3, or 2 where nobody asks. `own`: those of
- * these kv heads; NULL: a share of the tiles. */
-static void project(struct worker *w, const struct layer_plan *layer, const float *norm, int n,
-                    const struct head_share *own)
+/* Of queries, keys and values, those that are projected at a time. */
+struct projections {
+    int from, to;
+};
+static const struct projections all_three = {0, 3}, queries = {0, 1}, keys_and_values = {1, 3};
+
+/* All rows' projections. `own`: those of these kv heads; NULL: a share of the tiles. */
+static void project(struct worker *w, const struct layer_plan *layer, const float *norm,
+                    struct projections which, const struct head_share *own)
 {
     struct backend *b = w->backend;
     const struct attention_plan *a = &layer->attention;
@@ -39,10 +45,10 @@ static void project(struct worker *w, const struct layer_plan *layer, const floa
     struct pack pack = {
         .slot = PANEL_INPUT, .x = b->x, .stride = (size_t)d, .n = rows, .cols = d, .norm = norm};
     struct product products[3];
-    for (int i = 3 - n; i < 3; i++)
+    for (int i = which.from; i < which.to; i++)
         pack.kinds |= matmul_kinds(w, parts[i].weight);
     struct panel panel = matmul_pack(w, &pack);
-    for (int i = 3 - n; i < 3; i++)
+    for (int i = which.from; i < which.to; i++)
         products[i] = (struct product){.weight = parts[i].weight,
                                        .panel = &panel,
                                        .n = rows,
@@ -50,10 +56,10 @@ static void project(struct worker *w, const struct layer_plan *layer, const floa
                                        .out = parts[i].out,
                                        .stride = (size_t)parts[i].weight->rows};
     if (!own) {
-        matmul_run(w, products + 3 - n, n);
+        matmul_run(w, products + which.from, which.to - which.from);
         return;
     }
-    for (int i = 3 - n; i < 3; i++) {
+    for (int i = which.from; i < which.to; i++) {
         const int32_t each = parts[i].weight->rows / a->n_kv_head, lanes = b->kernels->lanes;
         matmul_run_tiles(w, &products[i], own->from * each / lanes, own->to * each / lanes);
         w->weight_bytes += w->index == 0 ? weight_matrix_bytes(parts[i].weight) : 0;
@@ -85,9 +91,9 @@ static void keep_head(struct worker *w, const struct layer_plan *layer, int32_t 
                          position % KV_TOKENS, kv_head, k, v);
 }
 
-/* Queries, key and value of one kv head in one row: finished, and the latter two stored. */
-static void finish_heads(struct worker *w, const struct layer_plan *layer, int32_t index,
-                         int32_t row, int32_t kv_head)
+/* The queries of one kv head in one row. */
+static void finish_queries(struct worker *w, const struct layer_plan *layer, int32_t index,
+                           int32_t row, int32_t kv_head)
 {
     struct backend *b = w->backend;
     const struct attention_plan *a = &layer->attention;
@@ -100,6 +106,13 @@ static void finish_heads(struct worker *w, const struct layer_plan *layer, int32
         if (kv_type_packed(view->type))
             b->kernels->rotate(q + i * stride, a->d_head);
     }
+}
+
+/* Queries, key and value of one kv head in one row: finished, and the latter two stored. */
+static void finish_heads(struct worker *w, const struct layer_plan *layer, int32_t index,
+                         int32_t row, int32_t kv_head)
+{
+    finish_queries(w, layer, index, row, kv_head);
     keep_head(w, layer, index, row, kv_head);
 }
 
@@ -110,7 +123,7 @@ void attention_keep(struct worker *w, const struct layer_plan *layer, int32_t in
     const struct attention_plan *a = &layer->attention;
     const int32_t n = b->rows.n;
     int32_t from, to;
-    project(w, layer, norm, 2, NULL);
+    project(w, layer, norm, keys_and_values, NULL);
     worker_barrier(w);
     worker_share(w, n * a->n_kv_head, &from, &to);
     for (int32_t u = from; u < to; u++)
@@ -215,7 +228,7 @@ static int32_t tile_count(const struct backend *b, int32_t size)
 {
     int32_t n = 0;
     for (int32_t i = 0; i < b->step->n_sequences; i++)
-        n += (b->step->sequences[i].n_tokens + size - 1) / size;
+        n += (wanted_rows_of(b, i) + size - 1) / size;
     return n;
 }
 
@@ -223,7 +236,7 @@ static struct row_tile tile_at(const struct backend *b, int32_t size, int32_t in
 {
     int32_t first = 0;
     for (int32_t i = 0;; i++) {
-        const int32_t rows = b->step->sequences[i].n_tokens, tiles = (rows + size - 1) / size;
+        const int32_t rows = wanted_rows_of(b, i), tiles = (rows + size - 1) / size;
         if (index < tiles) {
             const int32_t left = rows - index * size;
             return (struct row_tile){first + index * size, left < size ? left : size};
@@ -311,20 +324,45 @@ static void attend_shared(struct worker *w, const struct layer_plan *layer, int3
     worker_barrier(w);
 }
 
+/* The last layer of a prompt: keys and values of all rows, then what wanted rows see. */
+static void attend_wanted(struct worker *w, const struct layer_plan *layer, int32_t index)
+{
+    struct backend *b = w->backend;
+    const int32_t heads = layer->attention.n_kv_head;
+    int32_t from, to;
+    attention_keep(w, layer, index, layer->mixer_norm.at);
+    wanted_rows_leave(w);
+    if (!b->rows.n)
+        return;
+    project(w, layer, layer->mixer_norm.at, queries, NULL);
+    worker_barrier(w);
+    worker_share(w, b->rows.n * heads, &from, &to);
+    for (int32_t u = from; u < to; u++)
+        finish_queries(w, layer, index, u / heads, u % heads);
+    worker_barrier(w);
+    attend_all(w, layer);
+    worker_barrier(w);
+}
+
 void attention_run(struct worker *w, const struct layer_plan *layer, int32_t index)
 {
     struct backend *b = w->backend;
     const struct attention_plan *a = &layer->attention;
-    const int32_t n = b->rows.n, d = b->plan->d_model, width = a->n_head * a->d_head;
+    const int32_t d = b->plan->d_model, width = a->n_head * a->d_head;
     struct head_share own;
-    if (own_heads(w, layer, &own)) {
-        project(w, layer, layer->mixer_norm.at, 3, &own);
+    if (wanted_rows_fewer(b, index))
+        attend_wanted(w, layer, index);
+    else if (own_heads(w, layer, &own)) {
+        project(w, layer, layer->mixer_norm.at, all_three, &own);
         attend_own(w, layer, index, &own);
     } else {
-        project(w, layer, layer->mixer_norm.at, 3, NULL);
+        project(w, layer, layer->mixer_norm.at, all_three, NULL);
         worker_barrier(w);
         attend_shared(w, layer, index);
     }
+    const int32_t n = b->rows.n;
+    if (!n)
+        return;
     struct panel panel = matmul_pack(w, &(struct pack){.slot = PANEL_MIXED,
                                                        .x = b->mixed,
                                                        .stride = (size_t)width,

@@ -60,6 +60,7 @@ struct step_rows { /* a step, flattened */
     bool *want;        /* [n_out] whole logits wanted */
     bool keep_logits;  /* any of want */
     bool one_row_each; /* every sequence has one row: decoding */
+    bool only_wanted;  /* rows that nobody wants are gone: wanted_rows.h */
 };
 
 struct rope_table { /* cos and sin of the step's rows for one rope plan */

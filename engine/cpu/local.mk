@@ -7,7 +7,7 @@ libsluice_cpu_a_SOURCES = \
 	%D%/kernels/kernels_generic.c %D%/kernels/kv_layout.h %D%/kernels/kv_pack.c %D%/kernels/kv_pack.h %D%/layout.c %D%/layout.h %D%/matmul.c \
 	%D%/matmul.h %D%/mixer.h %D%/open.h %D%/kernels/panel.c %D%/kernels/panel.h %D%/placer.h \
 	%D%/residual_norm.c %D%/residual_norm.h %D%/rope.c %D%/rope.h %D%/router.c %D%/router.h %D%/measure/speed.c %D%/measure/speed.h %D%/step.c %D%/step.h %D%/cpu_content.c %D%/cpu_content.h \
-	%D%/thread_tuner.c %D%/thread_tuner.h %D%/cpu_worker.h
+	%D%/thread_tuner.c %D%/thread_tuner.h %D%/cpu_worker.h %D%/wanted_rows.c %D%/wanted_rows.h
 libsluice_cpu_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS)
 CPU_LIBS = libsluice-cpu.a
 

@@ -12,6 +12,7 @@
 #include "engine/cpu/mixer.h"
 #include "engine/cpu/residual_norm.h"
 #include "engine/cpu/rope.h"
+#include "engine/cpu/wanted_rows.h"
 #include "engine/experts/cache/expert_cache.h"
 
 static bool check_sequence(const struct backend *b, const struct step_sequence *s, int32_t i,
@@ -81,6 +82,7 @@ static bool flatten(struct backend *b, const struct step *s, struct err *e)
     rows->n = rows->n_out = 0;
     rows->keep_logits = false;
     rows->one_row_each = true;
+    rows->only_wanted = false;
     int32_t n_held = 0;
     if (s->n_sequences < 1 || s->n_sequences > b->params.max_sequences)
         return err_set(e, ERR_INTERNAL, "step: %d sequences, want 1..%d", s->n_sequences,
@@ -190,6 +192,10 @@ static void forward(void *context, int32_t member)
             attention_run(w, layer, i);
         else
             delta_net_run(w, layer, i);
+        if (wanted_rows_fewer(b, i))
+            wanted_rows_leave(w);
+        if (!b->rows.n)
+            return;
         worker_dump(w, i,
                     &(struct worker_values){.what = "mixer", .data = b->y, .rows = n, .cols = d});
         residual_norm(w, &layer->after_mixer);
@@ -217,11 +223,12 @@ bool step_run(struct backend *b, const struct step *s, struct step_row *rows, st
         b->step = NULL;
         return false;
     }
+    const int32_t n = b->rows.n; /* of which the last layer may leave fewer */
     b->stream.failed = false;
     b->stream.predicts = b->params.experts && (!b->params.route || b->params.predict) &&
                          expert_cache_prefetching(b->params.experts);
     struct thread_tuner *tuner = s->context ? &b->context_tuner : &b->tuner;
-    bool single = b->n_workers > 1 && thread_tuner_single(tuner, b->rows.n);
+    bool single = b->n_workers > 1 && thread_tuner_single(tuner, n);
     for (int32_t i = 0; i < b->n_workers; i++) {
         b->workers[i].weight_bytes = b->workers[i].kv_bytes = 0;
         b->workers[i].count = single ? 1 : b->n_workers;
@@ -235,14 +242,14 @@ bool step_run(struct backend *b, const struct step *s, struct step_row *rows, st
         b->counters.kv_bytes_read += b->workers[i].kv_bytes;
     }
     b->counters.steps++;
-    b->counters.rows += (uint64_t)b->rows.n;
+    b->counters.rows += (uint64_t)n;
     uint64_t took = clock_ns() - began;
     if (b->stream.failed) {
         *e = b->stream.failure;
         b->counters.step_ns += took;
         return false;
     }
-    thread_tuner_record(tuner, b->rows.n, single, took);
+    thread_tuner_record(tuner, n, single, took);
     b->counters.step_ns += took;
     return true;
 }

@@ -271,6 +271,8 @@ vnni_super_four(const uint8_t *data, int32_t n, enum weight_type type, int32_t b
     UNROLL
     for (int j = 0; j < SUPER_SUMS; j++) {
         struct vnni_super_octet o;
+        if (j < n && count > 3) /* fewer keep up with what the processor fetches by itself */
+            fetch_lines(data + j * (size_t)bytes + SUPER_AHEAD, (size_t)bytes);
         if (j < n)
             vnni_octet(type, data + j * (size_t)bytes, &o);
         UNROLL
