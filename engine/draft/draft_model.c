@@ -117,8 +117,10 @@ static void note_time(struct draft_model *m, int32_t rows, double ms, bool conte
         m->context_ms += (ms / rows - m->context_ms) / (m->context_ms > 0 ? SMOOTH_N : 1);
         return;
     }
-    if (t->n && ms > OUTLIER * t->ms)
+    if (t->n && ms > OUTLIER * t->ms) {
+        m->counts.late_ms += ms - OUTLIER * t->ms;
         ms = OUTLIER * t->ms;
+    }
     if (t->n < SMOOTH_N)
         t->n++;
     t->ms += (ms - t->ms) / t->n;

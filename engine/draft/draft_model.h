@@ -51,6 +51,7 @@ enum draft_kind draft_model_kind(const struct draft_model *m);
 #define DRAFT_SEAT_STATES 2
 
 struct draft_model_counts { /* since it was made */
+    double late_ms;         /* that steps took beyond what is usual of their size: disturbances */
     uint64_t steps, rows;
     double ms;
     int32_t seats, taken;

@@ -42,8 +42,9 @@ struct scheduler {
     struct draft_costs draft_costs;
     struct draft_habit draft_habit; /* over all jobs */
     struct draft_trials draft_trials;
-    double drafting_ms;    /* asking a draft model, for the step that is being built */
-    double free_drafts_ms; /* and making the other drafts */
+    double drafting_ms;    /* asking a draft model, for the step that is being built, */
+    double drafts_late_ms; /* but for what disturbed that; */
+    double free_drafts_ms; /* making the other drafts */
 
     struct job *ended; /* linked by next; their last events are sent after the status page */
     struct sampler_workspace *work;

@@ -131,7 +131,7 @@ void speculation_plan(struct scheduler *s, struct job *const *members, int32_t n
     struct draft_offer offers[DRAFT_JOBS_MAX];
     int32_t most = clamp(s->params.max_rows - BACKEND_BLOCK_TOKENS - n, DRAFT_ROWS_MAX);
     const bool forced = s->params.forced_drafts > 0;
-    s->drafting_ms = s->free_drafts_ms = 0;
+    s->drafting_ms = s->drafts_late_ms = s->free_drafts_ms = 0;
     for (int32_t i = 0; i < n; i++)
         speculation_clear(&members[i]->drafts);
     if (!n || n > DRAFT_JOBS_MAX)
@@ -208,8 +208,11 @@ void speculation_drop(struct scheduler *s, int32_t member)
 
 void speculation_note_step(struct scheduler *s, int32_t first, int32_t n, double ms)
 {
-    struct draft_step step = {
-        .rows = n, .ms = ms, .draft_ms = s->drafting_ms, .free_ms = s->free_drafts_ms};
+    struct draft_step step = {.rows = n,
+                              .ms = ms,
+                              .draft_ms = s->drafting_ms,
+                              .draft_late_ms = s->drafts_late_ms,
+                              .free_ms = s->free_drafts_ms};
     for (int32_t i = first; i < first + n; i++) {
         const struct job_drafts *d = &s->members[i]->drafts;
         step.drafted += d->n_rows;

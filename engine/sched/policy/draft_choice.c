@@ -123,6 +123,19 @@ static void note_late(struct draft_late *l, double late_ms, double ms, int32_t s
     l->ms += ms - l->ms / smooth;
 }
 
+/* In plain steps, since a debt of many answers' steps is otherwise forgotten beside one's limits.
+ */
+static void settle(struct draft_costs *c, const struct draft_step *s, double plain, double ms)
+{
+    /* Drafts that are made anyway are no loss of the choice where none of them was verified. */
+    double won = -s->draft_ms;
+    if (s->drafted)
+        won += plain * s->tokens / s->rows - ms * draft_costs_late(c) - s->free_ms;
+    else
+        won += PAID * ms;
+    c->balance = within(c->balance + won / plain, -2 * MOST_LOST, MOST_WON);
+}
+
 void draft_costs_note(struct draft_costs *c, const struct draft_step *s)
 {
     const bool after_drafts = c->after_drafts;
@@ -147,22 +160,16 @@ void draft_costs_note(struct draft_costs *c, const struct draft_step *s)
     } else if (plain->n) {
         measure(c, more, ms - plain->ms, SMOOTH_MORE);
     }
-    const double made_ms = within(s->draft_ms, 0, OUTLIER * ms);
-    late = within(late + s->draft_ms - made_ms, 0, MOST_LATE * plain->ms);
-    if (drafted || after_drafts || made_ms < s->draft_ms)
-        note_late(&c->late_drafts, late, ms + made_ms, LATE_DRAFTS);
+    late = within(late + s->draft_late_ms, 0, MOST_LATE * plain->ms);
+    if (drafted || after_drafts || s->draft_late_ms > 0)
+        note_late(&c->late_drafts, late, ms + s->draft_ms, LATE_DRAFTS);
     else
         note_late(&c->late_plain, late, ms, LATE_PLAIN);
     if (!drafted)
         c->late_drafts.late_ms *= LATE_KEPT;
     c->late_prior_ms = LATE_PRIOR * plain->ms;
-    /* Drafts that are made anyway are no loss of the choice where none of them was verified. */
-    if (!drafted)
-        c->balance_ms += PAID * ms;
-    else
-        c->balance_ms += plain->ms * s->tokens / s->rows - ms * draft_costs_late(c) - s->free_ms;
-    c->balance_ms -= made_ms;
-    c->balance_ms = within(c->balance_ms, -2 * MOST_LOST * plain->ms, MOST_WON * plain->ms);
+    if (plain->n)
+        settle(c, s, plain->ms, ms);
 }
 
 double draft_costs_ms(const struct draft_costs *c, int32_t rows, int32_t drafted)
@@ -204,7 +211,7 @@ bool draft_costs_may_try(const struct draft_costs *c, int32_t rows)
         return false;
     const struct draft_cost *plain = &c->plain[rows];
     return plain->n >= LEAST_PLAIN && c->n_notes - plain->at < STALE_PLAIN &&
-           c->balance_ms >= -MOST_LOST * plain->ms;
+           c->balance >= -MOST_LOST;
 }
 
 /* The offer whose next token is the most likely to come true, with that chance; -1: none is left.

@@ -49,7 +49,7 @@ struct draft_costs {                             /* zeroed: nothing is measured 
     struct draft_cost more[DRAFT_LOADS][DRAFT_ROWS_MAX + 1];
     uint64_t n_notes;
     bool after_drafts; /* the last step had some */
-    double balance_ms; /* won (at most a little) or lost by drafts */
+    double balance;    /* plain steps, won (at most a few) or lost by drafts */
     struct draft_late late_plain, late_drafts;
     double late_prior_ms; /* taken as undisturbed at first */
 };
@@ -59,8 +59,9 @@ struct draft_step {  /* one that ran, without rows of prompts */
     int32_t drafted; /* rows beside them */
     int32_t tokens;  /* that came out */
     double ms;
-    double draft_ms; /* asking a draft model took before it, */
-    double free_ms;  /* and the drafts that are made for every step */
+    double draft_ms;      /* asking a draft model took before it, */
+    double draft_late_ms; /* beside what disturbed that, */
+    double free_ms;       /* and the drafts that are made for every step */
 };
 void draft_costs_note(struct draft_costs *c, const struct draft_step *s);
 /* Are drafts to be verified in such a step at all? Not before plain ones were timed, and not while
