@@ -27,7 +27,6 @@ struct gpu_caps {
     uint32_t subgroup;       /* threads of a subgroup */
     uint32_t max_threads;    /* of a workgroup */
     uint32_t max_shared;     /* bytes */
-    uint32_t sm_count;       /* multiprocessors; 0: the driver does not tell */
     uint64_t max_allocation; /* bytes of one buffer */
     float timestamp_ns;      /* 0: no timestamps */
     bool memory_budget;      /* VK_EXT_memory_budget */

@@ -154,12 +154,8 @@ bool gpu_read_caps(struct gpu *g, VkPhysicalDevice d, struct gpu_caps *c, struct
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
     VkPhysicalDeviceMaintenance3Properties limits3 = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES, .pNext = &subgroup};
-    VkPhysicalDeviceShaderSMBuiltinsPropertiesNV sm = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
     VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                      .pNext = &limits3};
-    if (device_has(d, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME))
-        subgroup.pNext = &sm;
     vkGetPhysicalDeviceProperties2(d, &p);
     const VkPhysicalDeviceLimits *limits = &p.properties.limits;
     if (p.properties.apiVersion < VK_API_VERSION_1_2)
@@ -188,7 +184,6 @@ bool gpu_read_caps(struct gpu *g, VkPhysicalDevice d, struct gpu_caps *c, struct
     c->subgroup = subgroup.subgroupSize;
     c->max_threads = limits->maxComputeWorkGroupInvocations;
     c->max_shared = limits->maxComputeSharedMemorySize;
-    c->sm_count = sm.shaderSMCount;
     c->max_allocation = limits3.maxMemoryAllocationSize;
     c->timestamp_ns = limits->timestampComputeAndGraphics ? limits->timestampPeriod : 0;
     c->memory_budget = device_has(d, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);

@@ -140,13 +140,6 @@ static struct attention_form units_form(const struct backend *b, const struct at
     return f;
 }
 
-/* Whether the workgroups of attn_units merge what their splits leave. As many of them as the rows
- * have heads then wait for the others, for which a device must have room besides. */
-static bool gathers(const struct recorder *r, const struct attention_plan *a, uint32_t n_splits)
-{
-    return n_splits > 1 && 2 * r->n_rows * (uint32_t)a->n_head < r->b->gpu.caps.sm_count;
-}
-
 uint32_t record_most_splits(const struct backend *b, int32_t n_rows)
 {
     if (n_rows > (int32_t)b->sizes.decode_rows)
@@ -250,7 +243,7 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
         d.spec[SPEC_MATRIX_M] = d.spec[SPEC_MATRIX_K] = MATRIX_SIDE;
         d.spec[SPEC_MATRIX_N] = MATRIX_FEW;
     }
-    d.spec[SPEC_GATHER_SPLITS] = units && gathers(r, a, op->n_splits);
+    d.spec[SPEC_GATHER_SPLITS] = units && op->n_splits > 1 && r->n_rows <= r->b->tuning.gather_rows;
     dispatch_op(r, &d);
     if (op->n_splits > 1 && !d.spec[SPEC_GATHER_SPLITS])
         record_merge(r, a, l, &d);

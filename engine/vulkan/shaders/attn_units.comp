@@ -1,7 +1,7 @@
 #version 460
 /* The attention of attn.comp on the matrix units: out[t, h, :] = sum_j softmax_j(scale q[t, h] . K[j]) V[j],
  * keys and values of 128 columns as f16 or q8, up to eight query heads of a KV head, which are the left side's rows.
- * Grid (splits, n_kv_head, T), splits as in attn.comp, whose results attn_merge makes into one, or with GATHER the workgroups themselves.
+ * Grid (splits, n_kv_head, T), splits as in attn.comp, whose results attn_merge makes into one, or with GATHER the last workgroup.
  * 32 threads take 16 tokens at a time straight from memory into the units' registers (coop_registers.glsl), and keep maxima and
  * sums of their own until their split ends. A left side's rows 8 to 15 are what rounding rows 0 to 7 to halves lost, of q and of
  * the weights alike, so both count as in f32; keys and values are exact as they are. */
@@ -130,10 +130,10 @@ vec4 sum_at(uint place)
 
 #include "attn_gather.glsl"
 
-/* Heads whose sums are whole, from `first` on each one after so many. */
-void finish(uint t, uint kv_head, uint first, uint step)
+/* Heads whose sums are whole. */
+void finish(uint t, uint kv_head)
 {
-    [[dont_unroll]] for (uint h = first + gl_SubgroupID * step; h < G; h += SUBGROUPS * step) {
+    [[dont_unroll]] for (uint h = gl_SubgroupID; h < G; h += SUBGROUPS) {
         uint head = kv_head * G + h;
         float l = denominator[h] + (SINKS ? exp2(p.sinks.at[head] * LOG2_E - top[h]) : 0.0);
         vec4 v[QUADS];
@@ -155,7 +155,7 @@ void finish(uint t, uint kv_head, uint first, uint step)
 
 void conclude(uint t, uint kv_head, uint split, uint n_splits)
 {
-    uint pair = t * gl_NumWorkGroups.y + gl_WorkGroupID.y, order = n_splits - 1 - split;
+    uint pair = t * gl_NumWorkGroups.y + gl_WorkGroupID.y;
     if (n_splits > 1) {
         uint parts = parts_at(pair);
         [[dont_unroll]] for (uint item = gl_LocalInvocationIndex; item < HEADS * D / 4; item += THREADS) {
@@ -166,11 +166,11 @@ void conclude(uint t, uint kv_head, uint split, uint n_splits)
             uint h = gl_LocalInvocationIndex;
             Left2(uint64_t(p.parts)).at[parts_tops(parts, split, h)] = vec2(top[h], denominator[h]);
         }
-        if (!GATHER || !gather(pair, order, n_splits)) {
+        if (!GATHER || !gather(pair, n_splits)) {
             return;
         }
     }
-    finish(t, kv_head, order, n_splits);
+    finish(t, kv_head);
 }
 
 void main()

@@ -1,9 +1,10 @@
-/* The workgroups of a row's splits make one result of what they left, in the same dispatch: each counts itself in, and as many as there are
- * heads, or splits, wait for all and take a head each, or several. So a device must have room for all that wait and for others: the host
- * sees to that. Uses what attn_units.comp declares. */
+/* The last workgroup of a row's splits makes one result of what all left, in the same dispatch. None waits for another, so it is right on any
+ * device, whatever runs beside it. Uses what attn_units.comp declares. */
 layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer Left4 { vec4 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) coherent buffer Left2 { vec2 at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) coherent volatile buffer Counter { uint at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counter { uint at[]; };
+
+shared bool is_last;
 
 const uint OWN_SPLITS = (MAX_SPLITS + WARPS - 1) / WARPS; /* of a warp */
 
@@ -44,30 +45,25 @@ void gather_head(uint h, uint parts, uint n)
     denominator[h] = total;
 }
 
-/* Whether this workgroup is one of those that wait: then its heads are there, order and each n-th after it. */
-bool gather(uint pair, uint order, uint n)
+/* Whether this workgroup is the last: then all heads are there. */
+bool gather(uint pair, uint n)
 {
-    uint waiters = min(n, G), before = 0;
     Counter counter = Counter(uint64_t(p.splits_left));
     memoryBarrierBuffer();
     barrier();
     if (gl_LocalInvocationIndex == 0) {
-        atomicAdd(counter.at[pair], 1u);
-        while (order < waiters && counter.at[pair] < n) {
-        }
-    }
-    if (order >= waiters) {
-        return false;
+        is_last = atomicAdd(counter.at[pair], 1u) == n - 1;
     }
     barrier();
-    if (gl_LocalInvocationIndex == 0) {
-        before = atomicAdd(counter.at[pair], 1u);
+    if (!is_last) {
+        return false;
     }
-    [[dont_unroll]] for (uint h = order; h < G; h += n) {
+    memoryBarrierBuffer();
+    [[dont_unroll]] for (uint h = 0; h < G; h++) {
         gather_head(h, parts_at(pair), n);
     }
-    if (before == n + waiters - 1) { /* all that wait have seen it */
-        counter.at[pair] = 0;
+    if (gl_LocalInvocationIndex == 0) {
+        counter.at[pair] = 0; /* for the next layer */
     }
     barrier();
     return true;
