@@ -1,5 +1,5 @@
-/* The last layer for wanted rows alone, be it attention or recurrent: the bits of all rows, and the
- * keys, values and states of all of them. */
+/* The last layer for wanted rows alone, be it attention or recurrent: the bits of all rows, as
+ * logits, hidden states, taps and embeddings, and the keys, values and states of all of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,15 +14,17 @@
 #include "engine/model/model.h"
 #include "tests/unit/cpu/cpu_backend_rig.h"
 
-enum { START = 40, BESIDE = 20, OUT = 3, HIDDEN = 5 };
+enum { START = 40, BESIDE = 20, OUT = 3, HIDDEN = 5, TAPS = 2 };
 
-static struct backend *open_backend(int threads)
+static struct backend *open_backend(int threads, int32_t n_taps)
 {
     struct backend_params p = {.n_blocks = 32,
                                .n_states = STATES,
                                .max_rows = ROWS,
                                .max_sequences = SEQUENCES,
-                               .n_threads = threads};
+                               .n_threads = threads,
+                               .taps = {0, plan->n_layer - 1},
+                               .n_taps = n_taps};
     struct backend *b = cpu_open_with(plan, &p, kernels_best(), &e);
     if (!b)
         fail_msg("%s", e.text);
@@ -90,13 +92,52 @@ static void check_what_is_kept(struct backend *b)
     free(want);
 }
 
+/* The last OUT rows of an embedding's step, of `n_out` that are wanted. */
+static void embed(struct backend *b, int n_out, float *out)
+{
+    const size_t width = (size_t)plan->d_model * sizeof *out;
+    struct step_sequence q = part(0, 0, START);
+    q.n_out = n_out;
+    const struct step step = {.sequences = &q, .n_sequences = 1, .hidden = true};
+    if (!cpu_backend.step(b, &step, rows, &e))
+        fail_msg("%s", e.text);
+    for (int i = 0; i < OUT; i++)
+        memcpy(out + i * plan->d_model, rows[n_out - OUT + i].hidden, width);
+}
+
+static void check_embeddings(struct backend *b)
+{
+    const size_t width = OUT * (size_t)plan->d_model * sizeof(float);
+    float *want = malloc(width), *got = malloc(width);
+    embed(b, START, want);
+    embed(b, OUT, got);
+    assert_memory_equal(got, want, width);
+    free(got);
+    free(want);
+}
+
+static void check_taps(int threads)
+{
+    struct backend *b = open_backend(threads, TAPS);
+    const size_t width = HIDDEN * TAPS * (size_t)plan->d_model * sizeof(float);
+    float *want = malloc(width), *got = calloc(1, width);
+    start(b, START, BESIDE, want);
+    start(b, 1, 0, got);
+    assert_memory_equal(got, want, width);
+    free(got);
+    free(want);
+    cpu_backend.close(&b);
+}
+
 static void check(void)
 {
     for (int threads = 1; threads <= 3; threads += 2) {
-        struct backend *b = open_backend(threads);
+        struct backend *b = open_backend(threads, 0);
         check_rows(b);
         check_what_is_kept(b);
+        check_embeddings(b);
         cpu_backend.close(&b);
+        check_taps(threads);
     }
 }
 
