@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/cpu/router.h"
+#include "engine/cpu/wanted_rows.h"
 #include "engine/experts/cache/expert_cache.h"
 
 /* Experts of the next layer that a long prefill reads while this one's attention is computed. */
@@ -18,6 +19,20 @@
 static bool in_order(const struct backend *b)
 {
     return b->rows.n > PART_ROWS;
+}
+
+/* Rows that go to experts in the next layer; 0: it has none, or all its rows end before them. */
+static int32_t next_rows(const struct backend *b, int32_t index)
+{
+    const int32_t next = index + 1;
+    return next < b->plan->n_layer && b->plan->layers[next].ffn == FFN_MOE
+               ? wanted_rows_left(b, next)
+               : 0;
+}
+
+static bool predicts(const struct backend *b, int32_t index)
+{
+    return b->stream.predicts && !in_order(b) && next_rows(b, index);
 }
 
 /* --- member 0 --- */
@@ -31,10 +46,12 @@ static void predict(struct worker *w, int32_t index)
     int32_t n = 0;
     memset(s->seen, 0, (size_t)next->n_expert * sizeof *s->seen);
     for (int32_t t = 0; t < b->rows.n; t++) {
-        int32_t *ids = s->next_ids + t * most, wanted = worker_experts(b, t, next);
-        router_choose(next, wanted, s->next_router + (size_t)t * (size_t)next->n_expert,
-                      &(struct router_choice){ids, w->choice.weights}, w->row);
-        if (b->params.predict)
+        const bool stays = wanted_rows_stays(b, index + 1, t);
+        int32_t *ids = s->next_ids + t * most, wanted = stays ? worker_experts(b, t, next) : 0;
+        if (stays)
+            router_choose(next, wanted, s->next_router + (size_t)t * (size_t)next->n_expert,
+                          &(struct router_choice){ids, w->choice.weights}, w->row);
+        if (stays && b->params.predict)
             b->params.predict(b->params.route_context, index + 1, b->rows.sequence[t],
                               b->rows.position[t], ids);
         for (int32_t i = wanted; i < most; i++)
@@ -56,10 +73,11 @@ static void expect_first(struct backend *b, int32_t index)
 {
     const struct expert_prediction first[PREFILL_AHEAD] = {
         {.expert = 0}, {.expert = 1}, {.expert = 2}, {.expert = 3}};
-    if (index + 1 >= b->plan->n_layer || b->plan->layers[index + 1].ffn != FFN_MOE)
+    const int32_t rows = next_rows(b, index);
+    if (!rows)
         return;
     const struct moe_plan *next = &b->plan->layers[index + 1].moe;
-    if (next->n_expert >= PREFILL_AHEAD && b->rows.n * next->n_used >= 4 * next->n_expert)
+    if (next->n_expert >= PREFILL_AHEAD && rows * next->n_used >= 4 * next->n_expert)
         expert_cache_prefetch(b->params.experts, index, first, PREFILL_AHEAD);
 }
 
@@ -160,8 +178,7 @@ static void start(struct worker *w, const struct groups *g, int32_t index, int32
     const int32_t mlp = groups_mlp(g);
     if (w->index == 0) {
         *left = begin(w, g, index);
-        if (s->predicts && !in_order(b) && index + 1 < b->plan->n_layer &&
-            b->plan->layers[index + 1].ffn == FFN_MOE)
+        if (predicts(b, index))
             predict(w, index);
         memset(s->is_up, 0, (size_t)g->layer->moe.n_expert * sizeof *s->is_up);
         take(b, index, left, mlp < 0);
@@ -208,11 +225,9 @@ bool ffn_stream_predict(struct worker *w, int32_t index, struct panel *panel,
                         struct product *product)
 {
     struct backend *b = w->backend;
-    if (!b->params.experts || !b->stream.predicts || in_order(b) || index + 1 >= b->plan->n_layer)
+    if (!b->params.experts || !predicts(b, index))
         return false;
     const struct layer_plan *next = &b->plan->layers[index + 1];
-    if (next->ffn != FFN_MOE)
-        return false;
     *panel = matmul_pack(w, &(struct pack){.slot = PANEL_MIXED,
                                            .x = b->x,
                                            .stride = (size_t)b->plan->d_model,

@@ -14,14 +14,26 @@ int32_t wanted_rows_of(const struct backend *b, int32_t i)
     return b->rows.only_wanted ? wanted(s) : s->n_tokens;
 }
 
-bool wanted_rows_fewer(const struct backend *b, int32_t layer)
+int32_t wanted_rows_left(const struct backend *b, int32_t layer)
 {
     int32_t n = 0;
     if (b->rows.only_wanted || layer != b->plan->n_layer - 1 || b->params.dump || worker_private(b))
-        return false;
+        return b->rows.n;
     for (int32_t i = 0; i < b->step->n_sequences; i++)
         n += wanted(&b->step->sequences[i]);
-    return n < b->rows.n;
+    return n;
+}
+
+bool wanted_rows_fewer(const struct backend *b, int32_t layer)
+{
+    return wanted_rows_left(b, layer) < b->rows.n;
+}
+
+bool wanted_rows_stays(const struct backend *b, int32_t layer, int32_t row)
+{
+    const struct step_sequence *s = &b->step->sequences[b->rows.sequence[row]];
+    return !wanted_rows_fewer(b, layer) ||
+           b->rows.position[row] >= s->start + s->n_tokens - wanted(s);
 }
 
 /* Of what later phases read of a row: its place among the residuals, its rotation, whose it is. */

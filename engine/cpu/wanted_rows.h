@@ -4,8 +4,12 @@
 #pragma once
 #include "engine/cpu/cpu_worker.h"
 
-/* Whether rows go before this layer ends. */
+/* Rows of those that are there with which this layer will end: its experts see no others. */
+int32_t wanted_rows_left(const struct backend *b, int32_t layer);
+/* Whether that is fewer. */
 bool wanted_rows_fewer(const struct backend *b, int32_t layer);
+/* Whether this row is among them. */
+bool wanted_rows_stays(const struct backend *b, int32_t layer, int32_t row);
 /* Leaves the wanted rows in b->x and b->rows, one behind the other. Ends with a barrier. */
 void wanted_rows_leave(struct worker *w);
 /* Rows of the step's sequence i that are there. */

@@ -1,5 +1,5 @@
 # tests of engine/cpu
-CPU_TESTS = %D%/test_cpu_kernels %D%/test_cpu_extremes %D%/test_cpu_kv %D%/test_cpu_delta %D%/test_cpu_ops %D%/test_cpu_backend %D%/test_cpu_routing
+CPU_TESTS = %D%/test_cpu_kernels %D%/test_cpu_extremes %D%/test_cpu_kv %D%/test_cpu_delta %D%/test_cpu_ops %D%/test_cpu_backend %D%/test_cpu_routing %D%/test_cpu_wanted
 check_PROGRAMS += $(CPU_TESTS)
 TESTS += $(CPU_TESTS)
 CPU_TEST_LIBS = $(CPU_LIBS) $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
@@ -19,3 +19,5 @@ cpu_backend_rig = %D%/cpu/cpu_backend_rig.c %D%/cpu/cpu_backend_rig.h
 %C%_test_cpu_backend_LDADD = $(CPU_TEST_LIBS)
 %C%_test_cpu_routing_SOURCES = %D%/cpu/test_cpu_routing.c $(cpu_backend_rig)
 %C%_test_cpu_routing_LDADD = $(CPU_TEST_LIBS)
+%C%_test_cpu_wanted_SOURCES = %D%/cpu/test_cpu_wanted.c $(cpu_backend_rig)
+%C%_test_cpu_wanted_LDADD = $(CPU_TEST_LIBS)

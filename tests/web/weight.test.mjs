@@ -57,6 +57,7 @@ test('who was here before has the session, the chats and the state asked for at 
   const all = new Promise((resolve) => { seen = resolve; });
   page.on('request', (r) => {
     const path = r.url().slice(house.server.url.length);
+    if (r.isNavigationRequest()) asked.length = 0; // the page before may still have asked
     if (path.startsWith('/api/')) asked.push(path);
     if (wanted.every((p) => asked.includes(p))) seen();
   });

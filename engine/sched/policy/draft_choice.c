@@ -9,10 +9,10 @@
 #define SMOOTH_N 8       /* measurements that the smoothed time of a plain step stands for */
 #define SMOOTH_MORE 16   /* and that of what drafted rows add, which is less than it varies */
 #define OUTLIER 1.5      /* a longer step was disturbed, and counts as this many times usual */
-#define MOST_LATE 8.0    /* plain steps, as which the rest of it counts at most */
-#define LATE_DRAFTS 16   /* steps with drafts over which that rest is smoothed, */
+#define MOST_LATE 8.0    /* plain steps: the most that its lateness beyond that counts as */
+#define LATE_DRAFTS 16   /* steps with drafts over which lateness is smoothed, */
 #define LATE_PLAIN 64    /* and plain ones */
-#define LATE_PRIOR 8     /* plain steps without, which each of both begins with */
+#define LATE_PRIOR 8     /* undisturbed plain steps, with which each of both begins */
 #define LATE_KEPT 0.9995 /* by each plain step: who disturbed may have gone */
 #define LEAST_PLAIN 3    /* plain steps to be timed before the first draft */
 #define STALE 1024       /* steps after which a time is to be measured again */

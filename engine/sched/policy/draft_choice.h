@@ -39,8 +39,8 @@ struct draft_cost { /* of steps with so many rows */
 };
 
 struct draft_late { /* decayed sums */
-    double late_ms; /* what disturbed steps took beyond what is believed of them, */
-    double ms;      /* of so much that is */
+    double late_ms; /* what steps took beyond what is believed of them, because of disturbances */
+    double ms;      /* what is believed of them */
 };
 
 struct draft_costs {                             /* zeroed: nothing is measured */
@@ -48,10 +48,10 @@ struct draft_costs {                             /* zeroed: nothing is measured 
     /* What so many drafted rows add to a plain step with as many answers. */
     struct draft_cost more[DRAFT_LOADS][DRAFT_ROWS_MAX + 1];
     uint64_t n_notes;
-    bool after_drafts; /* the last step had some */
-    double balance;    /* plain steps, won (at most a few) or lost by drafts */
-    struct draft_late late_plain, late_drafts;
-    double late_prior_ms; /* taken as undisturbed at first */
+    bool after_drafts;                         /* the last step had some */
+    double balance;                            /* plain steps, won (a few at most) or lost */
+    struct draft_late late_plain, late_drafts; /* the latter with the plain step behind drafts */
+    double late_prior_ms; /* of undisturbed steps, with which each of both begins */
 };
 
 struct draft_step {  /* one that ran, without rows of prompts */
@@ -67,9 +67,8 @@ void draft_costs_note(struct draft_costs *c, const struct draft_step *s);
 /* Are drafts to be verified in such a step at all? Not before plain ones were timed, and not while
  * drafts have lost more than plain steps have paid for. */
 bool draft_costs_may_try(const struct draft_costs *c, int32_t rows);
-/* How much longer steps with drafts take than is believed of them, where plain ones do not: at
- * least
- * 1. On a processor that others use, threads that slept while a draft was made come back late. */
+/* How many times as long as is believed of them steps with drafts take, where plain ones do not: at
+ * least 1. On a processor that others use, threads that slept while a draft was made come late. */
 double draft_costs_late(const struct draft_costs *c);
 /* The expected time of a step; 0: a plain one has not been measured yet. */
 double draft_costs_ms(const struct draft_costs *c, int32_t rows, int32_t drafted);

@@ -3,12 +3,12 @@
 
 #define KNOWN 6.0         /* drafted tokens from which on a drafter's habit says anything */
 #define LONGEST_PAUSE 256 /* it doubles up to this, or, where a token is dear, further */
-#define RAREST_TRIAL 2048
+#define RAREST_TRIAL 2048 /* however dear it is */
 #define TRIAL_SHARE 0.001 /* of the time may go into trials, once it has doubled so far */
 #define MARGIN 0.03       /* of a plain step: what it must promise to win */
 #define LEARNING 8        /* trials that follow each other at the beginning */
-#define LOOK_IDLE 16      /* steps in each of which a draft is looked for, then half as often, */
-#define LOOK_RAREST 8     /* twice as long a quarter, and so on to once in so many */
+#define LOOK_IDLE 16      /* divided by the answers, and one: steps in each of which a draft is */
+#define LOOK_RAREST 8     /* looked for; then half as often, and so on to once in so many */
 #define OWN_WEIGHT 4.0    /* of the job's own drafts against those of all, in how sure it is */
 
 struct outlook { /* over the grounds of a drafter that computes */

@@ -197,40 +197,6 @@ static void test_rows_of_a_step_may_use_fewer_experts(void **state)
     cpu_backend.close(&b);
 }
 
-/* 40 rows of sequence 0, the last five with hidden states, beside some of sequence 1. */
-static void run_wanted(struct backend *b, int n_out, int beside, float *hidden)
-{
-    struct step_sequence q[2] = {part(0, 0, 40), part(1, 0, 20)};
-    q[0].n_out = n_out;
-    q[0].hidden = hidden;
-    q[0].n_hidden = 5;
-    q[1].n_out = beside;
-    run(b, q, 2);
-}
-
-static void test_rows_that_nobody_wants_change_nothing(void **state)
-{
-    const size_t logits = (size_t)plan->n_vocab * sizeof(float),
-                 width = 5 * (size_t)plan->d_model * sizeof(float);
-    float *want = malloc(3 * logits), *hidden = malloc(2 * width), *again = hidden + width / 4;
-    for (int threads = 1; threads <= 3; threads += 2) {
-        struct backend *b = open_backend(kernels_best(), threads, false);
-        run_wanted(b, 40, 20, hidden); /* all */
-        memcpy(want, rows[37].logits, 3 * logits);
-        memset(again, 0, width);
-        run_wanted(b, 3, 0, again);
-        assert_memory_equal(rows[0].logits, want, 3 * logits);
-        assert_memory_equal(again, hidden, width);
-        prefill(b, 0, 40, ROWS); /* and keys and values of all are there */
-        memcpy(want, rows[0].logits, logits);
-        prefill(b, 0, 0, 1);
-        assert_memory_equal(rows[0].logits, want, logits);
-        cpu_backend.close(&b);
-    }
-    free(want);
-    free(hidden);
-}
-
 static void check_copied_block(void)
 {
     struct backend *b = open_backend(kernels_best(), 2, false);
@@ -482,7 +448,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_packed_keys_and_values_give_the_same_bits,
                                         open_model_of_many_runs, open_model),
         cmocka_unit_test(test_rows_of_a_step_may_use_fewer_experts),
-        cmocka_unit_test(test_rows_that_nobody_wants_change_nothing),
         cmocka_unit_test(test_a_copied_block_serves_another_sequence),
         cmocka_unit_test(test_content_goes_on_in_another_backend),
         cmocka_unit_test(test_bytes_of_kv_are_of_this_version),

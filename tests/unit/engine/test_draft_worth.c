@@ -149,7 +149,7 @@ static void test_steps_that_drafts_make_late_are_given_up(void **state)
 
 static void test_stalls_that_meet_every_step_are_no_fault_of_drafts(void **state)
 {
-    const struct device d = {10, 1, 1, 0, 0.02};
+    const struct device d = {10, 3, 1, 0, 0.15};
     int asked;
     const double g = gain(&d, good, &asked) / gain(&d, bad, &asked);
     if (g < 1.6)
@@ -213,19 +213,49 @@ static void test_a_dear_drafter_is_tried_rarely(void **state)
     assert_in_range(n_dear, 12, 30);
 }
 
+static int32_t notes_to_trial(struct draft_costs *c, struct draft_trials *t,
+                              const struct draft_price *price)
+{
+    for (int32_t n = 1;; n++) {
+        draft_costs_note(c, &(struct draft_step){.rows = 1, .tokens = 1, .ms = 10});
+        if (draft_trials_take(t, c, 1, price))
+            return n;
+    }
+}
+
+static void test_each_draft_that_was_worth_it_halves_the_pause(void **state)
+{
+    const struct draft_price price = {.first = 0.1};
+    struct draft_costs c = {0};
+    struct draft_trials t = {0};
+    int32_t longest = 0;
+    for (int i = 0; i < 20; i++)
+        longest = notes_to_trial(&c, &t, &price);
+    draft_trials_won(&t);
+    draft_trials_won(&t);
+    notes_to_trial(&c, &t, &price);
+    assert_int_equal(notes_to_trial(&c, &t, &price), longest / 2);
+    for (int i = 0; i < 20; i++)
+        draft_trials_won(&t);
+    notes_to_trial(&c, &t, &price);
+    assert_in_range(notes_to_trial(&c, &t, &price), 2, 16);
+}
+
 static void test_looks_become_rare_where_they_find_nothing_but_do_not_end(void **state)
 {
-    int looks = 0, last = 0;
+    int looks = 0, last = 0, beside = 0;
     for (int idle = 0; idle < 1000; idle++) {
         const bool due = draft_look_due(idle, 1);
         assert_true(due || idle >= 16);
         assert_true(draft_look_due(idle, 1) || !draft_look_due(idle, 4));
         assert_true(idle >= 4 || draft_look_due(idle, 4));
+        beside += idle < 16 && draft_look_due(idle, 4);
         assert_true(due || idle - last < 8);
         last = due ? idle : last;
         looks += due && idle >= 200;
     }
     assert_int_equal(looks, 100);
+    assert_int_equal(beside, 8); /* 5 of the first, 2 of the next five, 1 of the next six */
 }
 
 int main(void)
@@ -239,6 +269,7 @@ int main(void)
         cmocka_unit_test(test_what_must_be_read_first_counts),
         cmocka_unit_test(test_an_unknown_drafter_is_tried_at_first),
         cmocka_unit_test(test_a_dear_drafter_is_tried_rarely),
+        cmocka_unit_test(test_each_draft_that_was_worth_it_halves_the_pause),
         cmocka_unit_test(test_looks_become_rare_where_they_find_nothing_but_do_not_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -188,6 +188,27 @@ static void test_a_resident_expert_is_not_read_again(void **state)
     close_run(&r);
 }
 
+/* Nothing is read ahead for rows that end before the last layer's experts, be they many or few. */
+static void test_rows_that_nobody_wants_read_nothing_ahead(void **state)
+{
+    struct run r;
+    struct expert_counters c;
+    open_run(&r, expert_model_path("engine/demo-model"),
+             &(struct streaming_params){.cache_bytes = 1u << 30}, 2);
+    for (int at = 0; at < TOKENS; at += at ? 15 : 60) {
+        struct step_sequence q = part(&r, 0, at, at ? 15 : 60);
+        q.n_out = 0;
+        assert_true(step(&r, &q, 1));
+    }
+    expert_cache_counters(streaming_cache(r.streaming), &c);
+    int32_t others = 0;
+    for (int32_t i = 0; i < r.plan->n_layer - 1; i++)
+        others += r.plan->layers[i].moe.n_expert;
+    assert_true(c.resident_experts > (uint64_t)others - 8); /* so many rows want nearly all */
+    assert_true(c.resident_experts <= (uint64_t)others);
+    close_run(&r);
+}
+
 /* The page cache may lose everything: what a step reads of the weights is in our own memory. */
 static void test_decoding_takes_no_major_fault(void **state)
 {
@@ -271,6 +292,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_streamed_and_resident_give_the_same_bits),
         cmocka_unit_test(test_a_resident_expert_is_not_read_again),
+        cmocka_unit_test(test_rows_that_nobody_wants_read_nothing_ahead),
         cmocka_unit_test(test_decoding_takes_no_major_fault),
         cmocka_unit_test(test_a_changed_file_fails_the_step_and_not_the_engine),
         cmocka_unit_test(test_a_truncated_file_is_told),
