@@ -183,7 +183,6 @@ static void tune(struct backend *b, bool places_known)
     b->tuning.split_blocks = 4;
     b->tuning.deep_splits = 56;
     b->tuning.unit_splits = 8;
-    b->tuning.gather_rows = 2;
     b->tuning.router_rows = 64;
     b->tuning.tiled_rows = b->gpu.caps.software ? 8 : b->gpu.caps.cooperative_matrix ? 80 : 160;
     if (b->gpu.caps.cooperative_matrix) {

@@ -27,8 +27,6 @@ struct workspace { /* device addresses; sizes for max_rows rows; rows are multip
     VkDeviceAddress used;         /* [n_layer, USED_WORDS] experts that the step read */
     VkDeviceAddress logits;       /* [STEP_HEAD_ROWS, n_vocab] */
     VkDeviceAddress candidates, candidate_ids, stats; /* first half of top */
-    VkDeviceAddress splits_left; /* [decode_rows, n_kv_head] workgroups of attn_units that have left
-                                    their sums; zero between layers */
     /* only where products go to the matrix units */
     VkDeviceAddress x_hi, x_lo; /* [rows, widest] halves of activations, and what rounding lost */
     VkDeviceAddress parts_down; /* [rows * n_used, d], and [rows, d] of the shared expert */
@@ -112,8 +110,7 @@ struct tuning {       /* of the kernels for few rows; measured, see docs/speed/v
     uint32_t router_rows;      /* of those, so many at most go one by one through the router */
     uint32_t gemm_head_rows;   /* wanted rows from which the head's is one of them */
     uint32_t deep_splits;      /* of attention, from which a workgroup has more heads */
-    uint32_t unit_splits;      /* of attention, from which attn_units takes several f16 rows */
-    uint32_t gather_rows;      /* of a step, whose splits attn_units merges itself */
+    uint32_t unit_splits;      /* of attention, from which attn_units takes it */
     uint32_t split_blocks;     /* KV blocks of a split of attention at least */
     int32_t tiled_rows; /* of a sequence in a step, from which its attention is done by tiles */
     uint32_t gemm_tile_m, gemm_tile_n,

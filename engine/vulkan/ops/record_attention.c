@@ -87,22 +87,7 @@ static struct attention_form form_of(const struct attention_plan *a, const struc
     return f;
 }
 
-/* Many rows make workgroups enough, so that more heads may share what one reads. */
-static struct attention_form rows_form(const struct recorder *r, const struct attention_plan *a,
-                                       uint32_t n_splits)
-{
-    const struct tuning *t = &r->b->tuning;
-    const bool deep =
-        n_splits >= (r->n_rows < 8 ? t->deep_splits : t->unit_splits) && !r->b->gpu.caps.software;
-    return form_of(a, &r->b->gpu.caps, deep ? MOST_HEADS : FEW_HEADS);
-}
-
 #define UNIT_COLUMNS 128 /* of a head */
-
-static bool units_take(enum kv_type t)
-{
-    return t == KV_F16 || t == KV_Q8;
-}
 
 /* Whether attn_units takes a step's rows: heads and a cache that it is written for, and contexts
  * deep enough. One row and packed rows gain behind any: attn.comp rotates in shared memory. */
@@ -113,23 +98,24 @@ static bool units_fit(const struct recorder *r, const struct attention_plan *a,
     const bool any = r->n_rows == 1 || b->kv_type == KV_Q8;
     return b->tuning.few != WIDE_NONE && (any || op->n_splits >= b->tuning.unit_splits) &&
            a->d_head == UNIT_COLUMNS && a->n_head / a->n_kv_head <= MOST_HEADS &&
-           units_take(b->kv_type);
+           (b->kv_type == KV_F16 || b->kv_type == KV_Q8);
 }
 
-/* Of a workgroup of attn_units, and splits of a context at most. A split is short: for one row more
- * threads in fewer workgroups leave less to prepare and to merge (33 splits of four KV heads make
- * as many workgroups as an H100 has multiprocessors). */
+/* Of a workgroup of attn_units, and splits of a context at most. With q8 a split is short: for
+ * one row more threads in fewer workgroups leave less to prepare and to merge (33 splits of four KV
+ * heads make as many workgroups as an H100 has multiprocessors). */
 #define UNIT_THREADS 128
-#define UNIT_THREADS_ROW 256
-#define UNIT_SHARED_ROW (40u << 10) /* bytes that so many threads share; half as many: 24 KiB */
-#define UNIT_SPLITS 33u
+#define UNIT_THREADS_Q8 256
+#define UNIT_SHARED_Q8 (40u << 10) /* bytes that so many threads share; half as many: 24 KiB */
+#define UNIT_SPLITS_Q8 33u
 
 static struct attention_form units_form(const struct backend *b, const struct attention_plan *a,
                                         uint32_t n_rows, uint32_t n_splits)
 {
     const struct gpu_caps *c = &b->gpu.caps;
-    const bool many = n_rows == 1 && n_splits > 1 && c->max_shared >= UNIT_SHARED_ROW;
-    const uint32_t threads = many ? UNIT_THREADS_ROW : UNIT_THREADS;
+    const bool many =
+        b->kv_type == KV_Q8 && n_rows == 1 && n_splits > 1 && c->max_shared >= UNIT_SHARED_Q8;
+    const uint32_t threads = many ? UNIT_THREADS_Q8 : UNIT_THREADS;
     struct attention_form f = {.lanes = c->subgroup < 32 ? c->subgroup : 32,
                                .heads = 1,
                                .groups = 1,
@@ -144,9 +130,9 @@ uint32_t record_most_splits(const struct backend *b, int32_t n_rows)
 {
     if (n_rows > (int32_t)b->sizes.decode_rows)
         return ATTENTION_FEW_SPLITS;
-    const bool units = b->tuning.few != WIDE_NONE && units_take(b->kv_type) &&
-                       b->sizes.d_head == UNIT_COLUMNS && b->sizes.group <= MOST_HEADS;
-    return units && b->sizes.max_splits > UNIT_SPLITS ? UNIT_SPLITS : b->sizes.max_splits;
+    const bool units =
+        b->tuning.few != WIDE_NONE && b->kv_type == KV_Q8 && b->sizes.d_head == UNIT_COLUMNS;
+    return units && b->sizes.max_splits > UNIT_SPLITS_Q8 ? UNIT_SPLITS_Q8 : b->sizes.max_splits;
 }
 
 uint32_t record_splits(const struct backend *b, int32_t n_rows, int32_t position)
@@ -204,7 +190,6 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
         .tables = r->b->step.at_tables,
         .kv = l->kv,
         .parts = w->parts,
-        .splits_left = w->splits_left,
         .stride = r->b->sizes.qkv,
         .n_head = (uint32_t)a->n_head,
         .n_kv_head = (uint32_t)a->n_kv_head,
@@ -214,9 +199,14 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
         .rope_scale = a->rope.scale,
         .scale = a->scale,
     };
+    /* Many rows make workgroups enough, so that more heads may share what one reads. */
+    const uint32_t deep_splits =
+        r->n_rows < 8 ? r->b->tuning.deep_splits : r->b->tuning.unit_splits;
+    const bool deep = op->n_splits >= deep_splits && !r->b->gpu.caps.software;
     const bool units = units_fit(r, a, op);
     const struct attention_form f =
-        units ? units_form(r->b, a, r->n_rows, op->n_splits) : rows_form(r, a, op->n_splits);
+        units ? units_form(r->b, a, r->n_rows, op->n_splits)
+              : form_of(a, &r->b->gpu.caps, deep ? MOST_HEADS : FEW_HEADS);
     struct dispatch d = {.shader = !units                              ? "attn"
                                    : r->b->tuning.few == WIDE_EMULATED ? "attn_units_emulated"
                                                                        : "attn_units",
@@ -243,9 +233,8 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
         d.spec[SPEC_MATRIX_M] = d.spec[SPEC_MATRIX_K] = MATRIX_SIDE;
         d.spec[SPEC_MATRIX_N] = MATRIX_FEW;
     }
-    d.spec[SPEC_GATHER_SPLITS] = units && op->n_splits > 1 && r->n_rows <= r->b->tuning.gather_rows;
     dispatch_op(r, &d);
-    if (op->n_splits > 1 && !d.spec[SPEC_GATHER_SPLITS])
+    if (op->n_splits > 1)
         record_merge(r, a, l, &d);
 }
 

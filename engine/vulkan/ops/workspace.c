@@ -92,7 +92,6 @@ bool workspace_plan(struct backend *b, struct err *e)
               plan_clear(h, &w->convolved, rows * s->channels, e) &&
               plan_clear(h, &w->gates, rows * s->gates, e) &&
               plan_clear(h, &w->parts, part_floats(s, rows), e) &&
-              plan_clear(h, &w->splits_left, (uint64_t)s->decode_rows * s->n_kv_head, e) &&
               plan_clear(h, &w->router, rows * s->expert, e) &&
               plan_clear(h, &w->ids, rows * s->n_used, e) &&
               plan_clear(h, &w->weights, rows * s->n_used, e) &&

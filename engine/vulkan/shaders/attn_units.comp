@@ -1,7 +1,7 @@
 #version 460
-/* The attention of attn.comp on the matrix units: out[t, h, :] = sum_j softmax_j(scale q[t, h] . K[j]) V[j],
+/* The attention of attn.comp where contexts are deep, on the matrix units: out[t, h, :] = sum_j softmax_j(scale q[t, h] . K[j]) V[j],
  * keys and values of 128 columns as f16 or q8, up to eight query heads of a KV head, which are the left side's rows.
- * Grid (splits, n_kv_head, T), splits as in attn.comp, whose results attn_merge makes into one, or with GATHER the last workgroup.
+ * Grid (splits, n_kv_head, T), splits as in attn.comp, whose results attn_merge makes into one.
  * 32 threads take 16 tokens at a time straight from memory into the units' registers (coop_registers.glsl), and keep maxima and
  * sums of their own until their split ends. A left side's rows 8 to 15 are what rounding rows 0 to 7 to halves lost, of q and of
  * the weights alike, so both count as in f32; keys and values are exact as they are. */
@@ -20,7 +20,6 @@ layout(constant_id = SPEC_SINKS) const bool SINKS = false;
 layout(constant_id = SPEC_ATTN_THREADS) const uint THREADS = 128; /* the same as constant 0 */
 layout(constant_id = SPEC_HEADS) const uint HEADS = 8;           /* G rounded up to a power of two */
 layout(constant_id = SPEC_SUBGROUPS) const uint SUBGROUPS = 4;   /* of the workgroup, of the device's size */
-layout(constant_id = SPEC_GATHER_SPLITS) const bool GATHER = false;
 layout(constant_id = SPEC_CLUSTER) const uint LANES = 32;        /* threads of a subgroup, 32 at most */
 
 #define PUSH_ATTN
@@ -128,9 +127,7 @@ vec4 sum_at(uint place)
     return sum;
 }
 
-#include "attn_gather.glsl"
-
-/* Heads whose sums are whole. */
+/* The heads of the only split, a subgroup each. */
 void finish(uint t, uint kv_head)
 {
     [[dont_unroll]] for (uint h = gl_SubgroupID; h < G; h += SUBGROUPS) {
@@ -155,22 +152,19 @@ void finish(uint t, uint kv_head)
 
 void conclude(uint t, uint kv_head, uint split, uint n_splits)
 {
-    uint pair = t * gl_NumWorkGroups.y + gl_WorkGroupID.y;
-    if (n_splits > 1) {
-        uint parts = parts_at(pair);
-        [[dont_unroll]] for (uint item = gl_LocalInvocationIndex; item < HEADS * D / 4; item += THREADS) {
-            uint h = item / (D / 4);
-            Left4(uint64_t(p.parts)).at[parts + (split * HEADS + h) * (D / 4) + place_column(h, item % (D / 4)) / 4] = sum_at(item);
-        }
-        if (gl_LocalInvocationIndex < HEADS) {
-            uint h = gl_LocalInvocationIndex;
-            Left2(uint64_t(p.parts)).at[parts_tops(parts, split, h)] = vec2(top[h], denominator[h]);
-        }
-        if (!GATHER || !gather(pair, n_splits)) {
-            return;
-        }
+    if (n_splits == 1) {
+        finish(t, kv_head);
+        return;
     }
-    finish(t, kv_head);
+    uint parts = parts_at(t * gl_NumWorkGroups.y + gl_WorkGroupID.y);
+    [[dont_unroll]] for (uint item = gl_LocalInvocationIndex; item < HEADS * D / 4; item += THREADS) {
+        uint h = item / (D / 4);
+        p.parts.at[parts + (split * HEADS + h) * (D / 4) + place_column(h, item % (D / 4)) / 4] = sum_at(item);
+    }
+    if (gl_LocalInvocationIndex < HEADS) {
+        uint h = gl_LocalInvocationIndex;
+        F32x2(uint64_t(p.parts)).at[parts_tops(parts, split, h)] = vec2(top[h], denominator[h]);
+    }
 }
 
 void main()

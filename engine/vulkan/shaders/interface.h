@@ -121,7 +121,6 @@ PLANES
 #define SPEC_SUBGROUPS 16
 #define SPEC_ROUND 17
 #define SPEC_HALVES_OUT 18 /* attn, attn_merge: the result is rounded to halves */
-#define SPEC_GATHER_SPLITS 19 /* attn_units: its last workgroup merges a row's splits */
 
 /* heads and rotary embedding (rope.glsl, kv.glsl, kv_packed.glsl) */
 #define SPEC_D_HEAD 8

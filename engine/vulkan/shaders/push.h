@@ -237,9 +237,7 @@ PUSH(attn)
     Rows rows;
     I32 tables;
     U32 kv;
-    F32x4 parts;     /* of [T, n_kv_head * GROUPS]: attn_splits.glsl's parts_at() */
-    U32 splits_left; /* [T, n_kv_head] workgroups that have left their sums; zero before and after
-                      */
+    F32x4 parts; /* of [T, n_kv_head * GROUPS]: attn_splits.glsl's parts_at() */
     uint stride, n_head, n_kv_head, q_step, window;
     float eps, rope_scale, scale;
 }

@@ -210,15 +210,13 @@ static void check_row(const struct scene *s, bool halves, uint32_t split_blocks)
     set_up(s, &x);
     const size_t n = (size_t)(x.n_head * s->d);
     struct rig_span out = rig_take(&rig, n / 2), freq = rig_take(&rig, 64),
-                    parts = rig_take(&rig, n * 16 + 64 * 16), left = rig_take(&rig, N_KV);
+                    parts = rig_take(&rig, n * 16 + 64 * 16);
     x.rows.rows[0][3] = 0; /* in no tile */
     x.plan.rope =
         (struct rope_plan){.n_dims = s->turns ? s->turns : 2, .scale = 1}; /* which turns nothing */
     x.layer.inv_freq = freq.at;
-    memset(left.u, 0, N_KV * sizeof *left.u);
     rig.b.workspace.x_hi = out.at;
     rig.b.workspace.parts = parts.at;
-    rig.b.workspace.splits_left = left.at;
     rig.b.sizes.max_splits = 8;
     rig.b.sizes.decode_rows = 1;
     rig.b.tuning.split_blocks = split_blocks;
@@ -228,8 +226,6 @@ static void check_row(const struct scene *s, bool halves, uint32_t split_blocks)
                                             .halves = halves,
                                             .n_splits = record_splits(&rig.b, 1, s->start)});
     rig_end(&r);
-    for (int i = 0; i < N_KV; i++)
-        assert_int_equal(left.u[i], 0);
     for (size_t i = 0; i < n && halves; i++)
         x.outs.f[i] = value_of_half(out.u[i / 2] >> (i % 2 * 16) & 0xffff);
     for (int i = 0; i < s->d; i++) { /* stored as it came */
@@ -285,24 +281,17 @@ static void test_rows_on_units(void **state)
                                           .gate = true,
                                           .sinks = true,
                                           .turns = 128};
-    struct scene alone = turning, own = windowed, single = windowed;
+    struct scene alone = turning, own = windowed;
     alone.start = 224; /* its token, in the last split */
     own.window = 1;    /* and nothing else at all */
-    single.group = 1;
-    single.window = 200;
     if (!units_begin())
         skip();
-    for (uint32_t i = 0; i < 2; i++) { /* merged after, then in the same dispatch */
-        rig.b.tuning.gather_rows = i;
-        check_row(&row, true, 2); /* two splits of the window */
-        check_row(&turning, true, 2);
-        check_row(&turning, false, 8);
-        check_row(&alone, false, 1);
-        check_row(&windowed, false, 2);
-        check_row(&own, true, 2);
-        check_row(&single, false, 1);
-        check_row(&single, true, 4);
-    }
+    check_row(&row, true, 2); /* two splits of the window */
+    check_row(&turning, true, 2);
+    check_row(&turning, false, 8);
+    check_row(&alone, false, 1);
+    check_row(&windowed, false, 2);
+    check_row(&own, true, 2);
     units_end();
 }
 
@@ -318,8 +307,7 @@ static void packed_row(const struct scene *s, struct data *x, uint32_t split_blo
     set_up(s, x);
     const size_t n = (size_t)(x->n_head * s->d);
     struct rig_span kv = rig_take(&rig, KV_WORDS), freq = rig_take(&rig, 64),
-                    parts = rig_take(&rig, n * 16 + 64 * 16), left = rig_take(&rig, N_KV);
-    memset(left.u, 0, N_KV * sizeof *left.u);
+                    parts = rig_take(&rig, n * 16 + 64 * 16);
     for (int i = 0; i < KV_WORDS; i++) {
         const bool scale = i % (PART_WORDS / 2) >= BLOCK * 128 / 4;
         const uint32_t bits = (uint32_t)(0x7fffffff * (double)(random_unit(&seed) + 1));
@@ -331,7 +319,6 @@ static void packed_row(const struct scene *s, struct data *x, uint32_t split_blo
     x->layer.inv_freq = freq.at;
     rig.b.kv_type = KV_Q8;
     rig.b.workspace.parts = parts.at;
-    rig.b.workspace.splits_left = left.at;
     rig.b.sizes.max_splits = 8;
     rig.b.sizes.decode_rows = 1;
     rig.b.tuning.split_blocks = split_blocks;
