@@ -40,10 +40,10 @@ static int close_model(void **state)
     return 0;
 }
 
-static void run(struct backend *b, const struct step_sequence *q)
+static void run(struct backend *b, const struct step_sequence *q, int32_t n)
 {
     struct err e = {0};
-    const struct step s = {.sequences = q, .n_sequences = 1, .n_top = 1};
+    const struct step s = {.sequences = q, .n_sequences = n, .n_top = 1};
     if (!vulkan_backend.step(b, &s, rows, &e))
         fail_msg("%s", e.text);
 }
@@ -71,16 +71,16 @@ static void check(enum kv_type type, bool exact, float tolerance)
     for (; q.start < DEPTH; q.start += EACH) {
         q.tokens = tokens + q.start;
         q.n_tokens = EACH;
-        run(b, &q);
+        run(b, &q, 1);
     }
     q.tokens = tokens + DEPTH;
     q.n_tokens = q.n_out = 1;
     q.want_logits = true;
     b->tuning.split_blocks = N_BLOCKS;
-    run(b, &q);
+    run(b, &q, 1);
     memcpy(whole, rows[0].logits, (size_t)plan->n_vocab * sizeof *whole);
     b->tuning.split_blocks = 1;
-    run(b, &q);
+    run(b, &q, 1);
     float worst = 0;
     for (int32_t i = 0; i < plan->n_vocab; i++)
         worst = fmaxf(worst, fabsf(rows[0].logits[i] - whole[i]));
@@ -100,6 +100,48 @@ static void test_packed_splits_too(void **state)
     check(KV_Q8, false, 0.02f);
 }
 
+/* Of three splits at most three blocks make three, four make two of two blocks each: beside a
+ * deeper row a row keeps all of its own. */
+static void test_a_deeper_row_takes_no_splits_away(void **state)
+{
+    enum { SHORT = 90, LONG = 120, N_BOTH = 7 };
+    static float alone[MAX_VOCAB];
+    const struct model_plan *plan = model_plan(model);
+    const struct backend_params p = {
+        .n_blocks = N_BOTH, .max_rows = EACH, .max_sequences = 2, .kv_type = KV_F16, .exact = true};
+    static const int32_t blocks[2][4] = {{0, 1, 2}, {3, 4, 5, 6}}, depth[2] = {SHORT, LONG};
+    int32_t tokens[LONG + 1];
+    struct step_sequence q[2];
+    struct err e = {0};
+    struct backend *b = vulkan_backend.open(plan, &p, &e);
+    if (!b)
+        fail_msg("%s", e.text);
+    b->tuning.split_blocks = 1;
+    b->sizes.max_splits = 3;
+    for (int32_t i = 0; i <= LONG; i++)
+        tokens[i] = (i * 2531 + 17) % plan->n_vocab;
+    for (int i = 0; i < 2; i++) {
+        q[i] = (struct step_sequence){.blocks = blocks[i], .state = -1, .tokens = tokens};
+        for (; q[i].start < depth[i]; q[i].start += q[i].n_tokens) {
+            q[i].tokens = tokens + q[i].start;
+            q[i].n_tokens = depth[i] / 2;
+            run(b, &q[i], 1);
+        }
+        q[i].tokens = tokens + depth[i];
+        q[i].n_tokens = q[i].n_out = 1;
+        q[i].want_logits = true;
+    }
+    run(b, q, 1);
+    memcpy(alone, rows[0].logits, (size_t)plan->n_vocab * sizeof *alone);
+    run(b, q, 2);
+    float worst = 0;
+    for (int32_t i = 0; i < plan->n_vocab; i++)
+        worst = fmaxf(worst, fabsf(rows[0].logits[i] - alone[i]));
+    vulkan_backend.close(&b);
+    if (worst > 1e-4f)
+        fail_msg("a logit differs by %g", (double)worst);
+}
+
 int main(void)
 {
     struct err e = {0};
@@ -110,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_splits_become_what_one_part_is),
         cmocka_unit_test(test_packed_splits_too),
+        cmocka_unit_test(test_a_deeper_row_takes_no_splits_away),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }
