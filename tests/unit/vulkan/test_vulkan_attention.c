@@ -297,35 +297,37 @@ static void test_rows_on_units(void **state)
 
 enum { PART_WORDS = 2 * (BLOCK * 128 / 4 + BLOCK / 2), KV_WORDS = MAX_BLOCKS * N_KV * PART_WORDS };
 
-/* Keys and values in eight bits: random ones, and this row's own. cache: what they are afterwards.
- */
+/* Keys and values in eight bits: random ones, and a single row's own. cache: what they are
+ * afterwards. */
 static void packed_row(const struct scene *s, struct data *x, uint32_t split_blocks,
                        uint32_t cache[KV_WORDS])
 {
     struct err e = {0};
     seed = 7;
     set_up(s, x);
-    const size_t n = (size_t)(x->n_head * s->d);
+    const size_t n = (size_t)(s->n * x->n_head * s->d);
     struct rig_span kv = rig_take(&rig, KV_WORDS), freq = rig_take(&rig, 64),
-                    parts = rig_take(&rig, n * 16 + 64 * 16);
+                    parts = rig_take(&rig, n * 16 + (size_t)s->n * 64 * 16);
     for (int i = 0; i < KV_WORDS; i++) {
         const bool scale = i % (PART_WORDS / 2) >= BLOCK * 128 / 4;
         const uint32_t bits = (uint32_t)(0x7fffffff * (double)(random_unit(&seed) + 1));
         kv.u[i] = scale ? 0x20002000 | (bits & 0x03ff03ff) : bits;
     }
-    x->rows.rows[0][3] = 0;
+    for (int i = 0; i < s->n; i++)
+        x->rows.rows[i][3] = 0;
     x->plan.rope = (struct rope_plan){.n_dims = s->turns ? s->turns : 2, .scale = 1};
     x->layer.kv = kv.at;
     x->layer.inv_freq = freq.at;
     rig.b.kv_type = KV_Q8;
     rig.b.workspace.parts = parts.at;
     rig.b.sizes.max_splits = 8;
-    rig.b.sizes.decode_rows = 1;
+    rig.b.sizes.decode_rows = (uint32_t)s->n;
     rig.b.tuning.split_blocks = split_blocks;
-    struct recorder r = rig_begin(&rig, 1, &e);
+    struct recorder r = rig_begin(&rig, (uint32_t)s->n, &e);
     record_attention(
         &r, &x->plan, &x->layer,
-        &(struct attention_op){.prep = true, .n_splits = record_splits(&rig.b, 1, s->start)});
+        &(struct attention_op){.prep = s->n == 1,
+                               .n_splits = record_splits(&rig.b, s->n, s->start + s->n - 1)});
     rig_end(&r);
     memcpy(cache, kv.u, KV_WORDS * sizeof *cache);
 }
@@ -339,25 +341,26 @@ static bool nearly_same(uint32_t a, uint32_t b)
     return true;
 }
 
-/* Four splits by 128 threads; by 256, which share more than a device must have; then one. */
+/* Four splits by 128 threads; by 256, which share more than a device must have; one; then many
+ * rows, whose keys and values are there before, in one split, and in three or four. */
 static void test_packed_rows_on_units(void **state)
 {
-    enum { N = 2 * N_KV * 8 * 128, CASES = 3 };
-    static const uint32_t blocks[CASES] = {2, 2, 8},
-                          shares[CASES] = {32u << 10, 48u << 10, 48u << 10};
+    enum { MANY = 64, N = MANY * N_KV * 8 * 128, CASES = 5 };
+    static const uint32_t blocks[CASES] = {2, 2, 8, 8, 2};
     const uint32_t shared = rig.b.gpu.caps.max_shared;
     struct scene row = {.d = 128, .group = 8, .n = 1, .gate = true, .turns = 128};
     static float want[N];
     static uint32_t want_cache[KV_WORDS], cache[KV_WORDS];
     struct data x;
     for (int k = 0; k < CASES; k++) {
-        row.start = k == 0 ? 192 : 203; /* 192: alone in the last split */
+        row.n = k < 3 ? 1 : MANY;
+        row.start = k == 0 ? 192 : 204 - row.n; /* 192: alone in the last split */
         packed_row(&row, &x, blocks[k], want_cache);
-        const int n = x.n_head * row.d;
+        const int n = row.n * x.n_head * row.d;
         memcpy(want, x.outs.f, (size_t)n * sizeof *want);
         if (!units_begin())
             skip();
-        rig.b.gpu.caps.max_shared = shares[k];
+        rig.b.gpu.caps.max_shared = k == 0 ? 32u << 10 : 48u << 10;
         packed_row(&row, &x, blocks[k], cache);
         rig.b.gpu.caps.max_shared = shared;
         units_end();
