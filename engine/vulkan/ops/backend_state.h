@@ -110,7 +110,7 @@ struct tuning {       /* of the kernels for few rows; measured, see docs/speed/v
     uint32_t router_rows;      /* of those, so many at most go one by one through the router */
     uint32_t gemm_head_rows;   /* wanted rows from which the head's is one of them */
     uint32_t deep_splits;      /* of attention, from which a workgroup has more heads */
-    uint32_t unit_splits;      /* of attention, from which attn_units takes it */
+    uint32_t unit_splits;      /* of attention, from which attn_units takes several f16 rows */
     uint32_t split_blocks;     /* KV blocks of a split of attention at least */
     int32_t tiled_rows; /* of a sequence in a step, from which its attention is done by tiles */
     uint32_t gemm_tile_m, gemm_tile_n,

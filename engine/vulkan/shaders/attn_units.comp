@@ -1,5 +1,5 @@
 #version 460
-/* The attention of attn.comp where contexts are deep, on the matrix units: out[t, h, :] = sum_j softmax_j(scale q[t, h] . K[j]) V[j],
+/* The attention of attn.comp on the matrix units: out[t, h, :] = sum_j softmax_j(scale q[t, h] . K[j]) V[j],
  * keys and values of 128 columns as f16 or q8, up to eight query heads of a KV head, which are the left side's rows.
  * Grid (splits, n_kv_head, T), splits as in attn.comp, whose results attn_merge makes into one.
  * 32 threads take 16 tokens at a time straight from memory into the units' registers (coop_registers.glsl), and keep maxima and

@@ -7,7 +7,7 @@ struct splits {
     uint first_block, last_block, per, n; /* per: blocks of a split, the last has the rest */
 };
 
-/* Of a row at this position: by the position alone, so that a row's sums never depend on the batch. */
+/* Of a row at this position, whatever the others' are. */
 splits splits_of(int position)
 {
     splits s;
