@@ -18,6 +18,7 @@ layout(constant_id = SPEC_SUBGROUPS) const uint SUBGROUPS = 4; /* of the workgro
 #define PUSH_ATTN_MERGE
 #include "push.h"
 #include "attn_splits.glsl"
+#include "attn_result.glsl"
 
 const uint RUNS = THREADS > D / 4 ? THREADS / (D / 4) : 1;
 const uint COLUMNS = D / 4;
@@ -141,14 +142,6 @@ void main()
         if (KV_PACKED && SHUFFLES) {
             v = rotated(v);
         }
-        [[unroll]] for (uint i = 0; GATE && i < 4; i++) {
-            v[i] *= sigmoid(p.qkv.at[t * p.stride + head * p.q_step + D + 4 * column + i]);
-        }
-        uint at = (t * p.n_head + head) * (D / 4) + column;
-        if (HALVES_OUT) {
-            U32x2(uint64_t(p.outs)).at[at] = uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw));
-        } else {
-            F32x4(uint64_t(p.outs)).at[at] = v;
-        }
+        put_result((t * p.n_head + head) * D + 4 * column, gated(v, t, head, 4 * column));
     }
 }

@@ -142,10 +142,7 @@ void finish(uint t, uint kv_head)
         }
         [[unroll]] for (uint i = 0; i < QUADS; i++) {
             uint column = 4 * (gl_SubgroupInvocationID + i * LANES);
-            [[unroll]] for (uint c = 0; GATE && c < 4; c++) {
-                v[i][c] *= sigmoid(p.qkv.at[t * p.stride + head * p.q_step + D + column + c]);
-            }
-            put_result((t * p.n_head + head) * D + column, v[i]);
+            put_result((t * p.n_head + head) * D + column, gated(v[i], t, head, column));
         }
     }
 }

@@ -16,10 +16,7 @@ void finish(uint t, uint kv_head, uint first_head, uint h, uint column, vec4 v)
         heads4[(h * D + column) / 4] = v;
         return;
     }
-    [[unroll]] for (uint i = 0; GATE && i < 4; i++) {
-        v[i] *= sigmoid(p.qkv.at[t * p.stride + head * p.q_step + D + column + i]);
-    }
-    put_result((t * p.n_head + head) * D + column, v);
+    put_result((t * p.n_head + head) * D + column, gated(v, t, head, column));
 }
 
 /* Packed: the heads that finish() left in shared memory, rotated back. */
@@ -29,11 +26,7 @@ void finish_rotated(uint t, uint kv_head, uint first_head)
     rotate_heads(0, n);
     [[dont_unroll]] for (uint i = 4 * gl_LocalInvocationIndex; i < n; i += 4 * THREADS) {
         uint head = kv_head * G + first_head + i / D, d = i % D;
-        vec4 v = heads4[i / 4];
-        [[unroll]] for (uint k = 0; GATE && k < 4; k++) {
-            v[k] *= sigmoid(p.qkv.at[t * p.stride + head * p.q_step + D + d + k]);
-        }
-        put_result((t * p.n_head + head) * D + d, v);
+        put_result((t * p.n_head + head) * D + d, gated(heads4[i / 4], t, head, d));
     }
 }
 

@@ -1,4 +1,13 @@
-/* Where attn.comp and attn_units.comp leave a head's result. Uses the push constants and variables declared there. */
+/* Where attn.comp, attn_units.comp and attn_merge.comp leave a head's result. Uses the push constants and variables declared there. */
+/* Four columns of a row's head, from `column` on, times their gates where there are any. */
+vec4 gated(vec4 v, uint t, uint head, uint column)
+{
+    [[unroll]] for (uint i = 0; GATE && i < 4; i++) {
+        v[i] *= sigmoid(p.qkv.at[t * p.stride + head * p.q_step + D + column + i]);
+    }
+    return v;
+}
+
 /* Four columns of the result, from column `at` of all on. */
 void put_result(uint at, vec4 v)
 {
