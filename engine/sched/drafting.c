@@ -296,7 +296,6 @@ void drafting_make(struct scheduler *s, struct job *const *members, int32_t n, b
         make_free_drafts(s, members[i], n);
     const double asked = clock_ms();
     s->free_drafts_ms = asked - start;
-    s->drafts_late_ms = 0;
     if (s->params.draft_model && (alone || s->params.forced_drafts)) {
         const double late = draft_model_counts(s->params.draft_model).late_ms;
         ask_model(s, members, n);

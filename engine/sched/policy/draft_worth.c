@@ -117,7 +117,8 @@ bool draft_trials_take(struct draft_trials *t, const struct draft_costs *c, int3
 
 void draft_trials_won(struct draft_trials *t)
 {
-    t->pause = t->pause > 2 * LEARNING ? t->pause / 2 : t->pause > LEARNING ? LEARNING : t->pause;
+    if (t->pause > LEARNING)
+        t->pause = t->pause / 2 > LEARNING ? t->pause / 2 : LEARNING;
 }
 
 double draft_offer_ms(const struct draft_costs *c, int32_t rows, const struct draft_offer *o)
