@@ -230,7 +230,7 @@ const struct route api_library_routes[] = {
      .doc = {.summary = "Keep settings under a name",
              .body = "PresetRequest",
              .reply = "Preset",
-             .statuses = "201 409"}},
+             .statuses = "201 404 409"}},
     {.method = HTTP_PATCH,
      .path = "/api/presets/{id}",
      .auth = ROUTE_USER,

@@ -8,12 +8,25 @@
 #include "fcgi/http/request.h"
 #include "fcgi/inference/model_name.h"
 #include "fcgi/llamacpp/llamacpp.h"
+#include "fcgi/process/local_model.h"
+#include "fcgi/process/shared.h"
 #include "fcgi/process/worker.h"
 #include "fcgi/status/engine_status.h"
 
+/* A model of this machine whose engine the next request for it starts; to ask about it starts none.
+ */
+static bool sleeps(const struct request *r)
+{
+    const struct worker *w = r->worker;
+    const struct shared_local *l = w->local_id ? local_model_state(w->shared, w->local_id) : NULL;
+    return w->local_id && (!l || l->state != LOCAL_READY);
+}
+
+/* A zeroed page for one that sleeps: it has no slots. */
 static bool need_engine(struct request *r, struct status_page *page, struct err *e)
 {
-    return engine_status_read(r, page) ||
+    *page = (struct status_page){0};
+    return sleeps(r) || engine_status_read(r, page) ||
            err_set(e, ERR_UNAVAILABLE, "%s",
                    page->error[0] ? page->error : "the engine is still loading the model");
 }
@@ -45,7 +58,7 @@ static bool add_defaults(cJSON *o, const struct request *r, const struct status_
     if (!params)
         return err_set(e, ERR_NOMEM, "no memory for the settings");
     cJSON_AddItemToObject(d, "params", params);
-    cJSON_AddNumberToObject(d, "n_ctx", page->n_ctx);
+    cJSON_AddNumberToObject(d, "n_ctx", page->n_ctx ? page->n_ctx : r->worker->text->n_ctx);
     return true;
 }
 
@@ -79,7 +92,7 @@ static bool show_props(struct request *r, struct err *e)
     cJSON_AddBoolToObject(modalities, "vision", false);
     cJSON_AddBoolToObject(modalities, "audio", false);
     cJSON_AddStringToObject(o, "build_info", "sluice-" PACKAGE_VERSION);
-    cJSON_AddBoolToObject(o, "is_sleeping", false);
+    cJSON_AddBoolToObject(o, "is_sleeping", sleeps(r));
     if (ok)
         reply_json(r, 200, o);
     cJSON_Delete(o);
@@ -94,7 +107,7 @@ static bool list_slots(struct request *r, struct err *e)
     if (!request_query_int(r, "fail_on_no_slot", 0, 1, &must_be_free, e) || !take_model(r, e) ||
         !need_engine(r, &page, e))
         return false;
-    if (must_be_free && page.jobs_running >= page.n_slots)
+    if (must_be_free && page.n_slots && page.jobs_running >= page.n_slots)
         return err_set(e, ERR_UNAVAILABLE, "no slot is free: %d of %d are busy",
                        (int)page.jobs_running, (int)page.n_slots);
     cJSON *list = cJSON_CreateArray();
@@ -102,7 +115,8 @@ static bool list_slots(struct request *r, struct err *e)
         cJSON *slot = cJSON_CreateObject();
         cJSON_AddNumberToObject(slot, "id", i);
         cJSON_AddNumberToObject(slot, "n_ctx", page.n_ctx);
-        cJSON_AddBoolToObject(slot, "speculative", false);
+        cJSON_AddBoolToObject(slot, "speculative",
+                              page.speculate[0] && strcmp(page.speculate, "off") != 0);
         cJSON_AddBoolToObject(slot, "is_processing", i < page.jobs_running);
         cJSON_AddItemToArray(list, slot);
     }

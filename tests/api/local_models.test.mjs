@@ -93,6 +93,11 @@ test('an admin adds models of the list, and what is wrong is named', async () =>
   const listed = await until(async () => { const r = await s.json('GET', '/v1/models/small'); return r.status === 200 && r.body.sluice.chat_template && r.body; });
   assert.deepEqual([listed.sluice.state, listed.sluice.kind, listed.sluice.aliases, listed.owned_by], ['unloaded', 'chat', ['tiny'], 'sluice']);
   assert.equal(listed.sluice.chat_template.format, 'hermes');
+  const asleep = await s.json('GET', '/props?model=small'); // to ask about it does not load it
+  assert.deepEqual([asleep.status, asleep.body.is_sleeping, asleep.body.total_slots], [200, true, 0], asleep.text);
+  assert.ok(asleep.body.default_generation_settings.n_ctx > 0);
+  assert.deepEqual((await s.json('GET', '/slots?model=small&fail_on_no_slot=1')).body, []);
+  assert.equal((await row('small')).state, 'unloaded');
 });
 
 test('two models answer in turns through one server, each as it does alone', async () => {
@@ -104,6 +109,9 @@ test('two models answer in turns through one server, each as it does alone', asy
     assert.equal(r.body.model, model === 'tiny' ? 'small' : model);
   }
   assert.equal((await row('small')).state, 'ready');
+  assert.equal((await s.json('GET', '/props?model=small')).body.is_sleeping, false);
+  const drafts = (await s.json('GET', '/v1/models/small')).body.sluice.speculate !== 'off';
+  assert.deepEqual((await s.json('GET', '/slots?model=small')).body.map((x) => [x.id, x.n_ctx, x.speculative]), [[0, 512, drafts], [1, 512, drafts]]);
   assert.equal(await s.metric('local_engine_up', 'model="small"'), 1);
   assert.ok(await s.metric('local_cached_tokens_total', 'model="small"') >= 0);
   await s.json('PATCH', '/api/admin/settings', { metrics_open: true }); // not everyone may know of each

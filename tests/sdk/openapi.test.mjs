@@ -17,10 +17,11 @@ const run = (program, args, timeout) => new Promise((done) => {
     (error, out, err) => done({ code: error ? error.code ?? -1 : 0, text: out + err }));
 });
 
-/** Every `model` of a request is the served one: others are 404, which leaves nothing behind it tried. */
+/** Every `model` of a request is the served one: others are 404, which leaves nothing behind it tried. `role`, `object`, `digest`: replies, where it may be null. */
 function nameModel(node) {
   if (!node || typeof node !== 'object') return;
-  if ([node.properties?.model?.type].flat().includes('string') && !node.properties.object && !node.properties.digest) node.properties.model = { const: 'demo-model' };
+  const p = node.properties;
+  if ([p?.model?.type].flat().includes('string') && !p.object && !p.digest && !p.role) p.model = { const: 'demo-model' };
   Object.values(node).forEach(nameModel);
 }
 
