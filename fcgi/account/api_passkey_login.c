@@ -73,7 +73,7 @@ const struct route api_passkey_login_routes[] = {
      .scope = SCOPE_ANY,
      .doc = {.summary = "Begin a login by passkey: a challenge for this browser",
              .reply = "PasskeyRequest",
-             .statuses = "201 403 409 503"}},
+             .statuses = "201 403 409 429 503"}},
     {.method = HTTP_POST,
      .path = "/api/login/passkey",
      .auth = ROUTE_OPEN,
