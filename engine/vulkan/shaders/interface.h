@@ -95,6 +95,7 @@ PLANES
 #define SPEC_GROUP_CHUNKS 17
 #define SPEC_SCALE_TYPE 18
 #define SPEC_BLOCK 19           /* enum device_block */
+#define SPEC_CODES 19           /* mxfp4: enum mxfp4_codes */
 #define SPEC_SPLIT_EXPERTS 29   /* routed experts are found through a table */
 #define SPEC_OFFLOADS_MISSES 30 /* experts without a slot are left to the processor */
 
