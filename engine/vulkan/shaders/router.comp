@@ -18,7 +18,7 @@ const uint N_LOGITS = N_EXPERT + (SHARED_GATE ? 1 : 0);
 #define PUSH_ROUTER
 #include "push.h"
 
-const uint AT_ONCE = EACH == 1 ? 16 : 8; /* loads of a thread in flight, of each row */
+const uint AT_ONCE = 8; /* loads of a thread in flight, of each row */
 shared bool is_last;
 
 /* The subgroup's logits of row t; returns the norm's factor. */
