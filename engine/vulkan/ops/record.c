@@ -348,7 +348,7 @@ void record_route(struct recorder *r, const struct moe_plan *p, const struct dev
 }
 
 void record_router(struct recorder *r, const struct moe_plan *p, const struct device_layer *l,
-                   int layer, bool lists)
+                   int layer, const struct mlp_op *experts)
 {
     const struct workspace *w = &r->b->workspace;
     const uint32_t subgroups = THREADS / r->b->gpu.caps.subgroup;
@@ -381,7 +381,8 @@ void record_router(struct recorder *r, const struct moe_plan *p, const struct de
                          .z = 1};
     spec_route(d.spec, p);
     d.spec[SPEC_SHARED_GATE] = l->shared_gate.n_matrix != 0;
-    d.spec[SPEC_LIST_ROWS] = lists ? record_list_rows(r->n_rows) : 0;
+    d.spec[SPEC_UNITS_X] = experts->units;
+    d.spec[SPEC_LIST_ROWS] = experts->lists ? record_list_rows(r->n_rows) : 0;
     dispatch_op(r, &d);
 }
 
