@@ -360,6 +360,7 @@ void forward_record_ops(struct forward *f)
     for (int i = 0; i < plan->n_layer; i++) {
         const struct layer_plan *p = &plan->layers[i];
         const struct device_layer *l = &b->model.layers[i];
+        f->r.wanted_alone = i + 1 == plan->n_layer && !f->observer;
         f->folded = p->ffn == FFN_MOE && choice_fits(f) && router_fold_fits(&f->r, l);
         if (p->mixer == MIXER_ATTENTION)
             attention(f, &p->attention, l);

@@ -11,9 +11,15 @@ struct recorder {
     bool ok;              /* false after the first failure; later calls do nothing */
     const char *last;     /* name of the last op, for profiles */
     bool offloads_misses; /* this step's experts without a slot are left to the processor */
+    bool wanted_alone;    /* the last layer, of which only wanted rows are computed */
     struct err *e;
 };
 
+/* The step's rows for what needs no others than those that count. */
+static inline VkDeviceAddress record_rows(const struct recorder *r)
+{
+    return r->wanted_alone ? r->b->step.at_last_rows : r->b->step.at_rows;
+}
 void record_barrier(struct recorder *r);
 /* Buffer and offset of an address in work memory, for copies. False after a failure, which not to
  * find it is. */

@@ -70,7 +70,7 @@ void record_moe_sum(struct recorder *r, const struct mlp_op *op, VkDeviceAddress
         .bias = op->m->b_down,
         .weights = w->weights,
         .ids = w->ids,
-        .token_rows = r->b->step.at_rows,
+        .token_rows = record_rows(r),
         .norm = op->next_norm,
         .outs = w->x_hi,
         .counts = op->lists ? w->counts : 0,
