@@ -66,6 +66,7 @@ static double time_matrix(struct gpu *g, struct thread_pool *workers, const stru
     double seconds = 0;
     if (!device_layout_of(w, &u.layout, e))
         return 0;
+    device_layout_keep_codes(&u.layout); /* as split experts have them */
     for (int plane = 0; plane < DEVICE_PLANES; plane++)
         to_bytes += (size_t)u.layout.row_bytes[plane] * (size_t)w->rows;
     u.w.row_bytes = weight_row_size(w);

@@ -55,13 +55,17 @@ struct step_memory {
     int32_t (*rows)[4];  /* [max_rows] token, position, table, switches: see Rows in
                             shaders/include/common.glsl */
     int32_t (*tiles)[4]; /* [tile_cap] first row, count: runs of rows of one sequence */
-    int32_t *outs;       /* [max_rows] row of each wanted output */
+    /* The same for what the last layer does behind its keys and values: rows that nobody wants are
+     * dead, tiles of such rows alone empty */
+    int32_t (*last_rows)[4], (*last_tiles)[4];
+    int32_t *outs; /* [max_rows] row of each wanted output */
     int32_t (
         *runs)[2]; /* [max_rows] recurrent state, rows before of the same sequence in this step */
     int32_t (*sequences)[4]; /* [max_sequences] first row, rows, recurrent state, position of the
                                 first row */
     int32_t *tables;         /* [table_cap] block ids */
-    VkDeviceAddress at_n_top, at_rows, at_outs, at_tables, at_tiles, at_runs, at_sequences;
+    VkDeviceAddress at_n_top, at_rows, at_outs, at_tables, at_tiles, at_runs, at_sequences,
+        at_last_rows, at_last_tiles;
     int32_t table_cap, tile_cap, tile_rows; /* tile_rows: of a tile at most; 0: no tiles */
     struct gpu_buffer
         trace; /* with params.route: [n_layer, max_rows, n_used] experts in place of the router's

@@ -88,6 +88,7 @@ static bool measure_sync(struct backend *b, struct err *e)
     for (int i = 0; i < b->plan->n_layer; i++)
         n_moe += b->plan->layers[i].ffn == FFN_MOE;
     memcpy(b->step.rows[0], padding, sizeof padding);
+    memcpy(b->step.last_rows[0], padding, sizeof padding);
     b->step.n_top[0] = 1;
     b->cpu_offload.measuring = true;
     for (int i = 0; ok && i < 2 * PASSES; i++) {

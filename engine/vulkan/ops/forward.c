@@ -142,14 +142,21 @@ static VkDeviceAddress shared_gate_at(const struct backend *b, const struct moe_
     return b->workspace.router + (uint64_t)p->n_expert * sizeof(float);
 }
 
+/* Whether record_router does all that comes before the routed experts. */
+static bool router_fits(const struct forward *f, const struct device_layer *l,
+                        const struct mlp_op *experts)
+{
+    return experts->tiled && l->router_x.n_matrix && f->r.n_rows <= RECORD_LIST_ROWS;
+}
+
 /* The logits have f32 precision on the matrix units as well: the choice of experts must not depend
  * on rounding. */
 static void router(struct forward *f, const struct moe_plan *p, const struct device_layer *l,
                    int layer, const struct mlp_op *experts)
 {
     struct backend *b = f->r.b;
-    if (experts->tiled && l->router_x.n_matrix && f->r.n_rows <= RECORD_LIST_ROWS) {
-        record_router(&f->r, p, l, layer, experts->lists);
+    if (router_fits(f, l, experts)) {
+        record_router(&f->r, p, l, layer, experts);
         complete(f, "experts", layer);
         return; /* no pool: its models have no router_x */
     }
@@ -227,6 +234,8 @@ static void experts(struct forward *f, const struct layer_plan *p, const struct 
                             .gate = l->shared_gate.n_matrix ? shared_gate_at(b, &p->moe) : 0};
     routed.tiled = gemm_takes_experts(b, f->r.n_rows);
     routed.lists = routed.tiled && record_gemm_lists(&f->r, &routed);
+    routed.units =
+        !p->moe.has_shared && router_fits(f, l, &routed) && record_gemm_units(&f->r, &routed);
     if (!f->folded)
         router(f, &p->moe, l, layer, &routed);
     if (routed.tiled) {
@@ -351,6 +360,7 @@ void forward_record_ops(struct forward *f)
     for (int i = 0; i < plan->n_layer; i++) {
         const struct layer_plan *p = &plan->layers[i];
         const struct device_layer *l = &b->model.layers[i];
+        f->r.wanted_alone = i + 1 == plan->n_layer && !f->observer;
         f->folded = p->ffn == FFN_MOE && choice_fits(f) && router_fold_fits(&f->r, l);
         if (p->mixer == MIXER_ATTENTION)
             attention(f, &p->attention, l);

@@ -222,7 +222,7 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op)
         .bias = op->m->b_gate_up,
         .logits = w->router,
         .select_bias = l->select_bias,
-        .token_rows = r->b->step.at_rows,
+        .token_rows = record_rows(r),
         .ids = w->ids,
         .weights = w->weights,
         .used = used_of(r, op->index),
@@ -287,7 +287,7 @@ void record_mlp_down(struct recorder *r, const struct mlp_op *op)
         .bias = op->m->b_down,
         .weights = op->moe ? w->weights : op->gate,
         .ids = w->ids,
-        .token_rows = r->b->step.at_rows,
+        .token_rows = record_rows(r),
         .rows = m->rows,
         .n_chunk = m->layout.n_chunk,
         .y_stride = r->b->sizes.d,
@@ -324,7 +324,7 @@ void record_route(struct recorder *r, const struct moe_plan *p, const struct dev
     const struct push_moe_route push = {
         .logits = w->router,
         .select_bias = l->select_bias,
-        .rows = r->b->step.at_rows,
+        .rows = record_rows(r),
         .ids = w->ids,
         .weights = w->weights,
         .used = used_of(r, layer),
@@ -348,7 +348,7 @@ void record_route(struct recorder *r, const struct moe_plan *p, const struct dev
 }
 
 void record_router(struct recorder *r, const struct moe_plan *p, const struct device_layer *l,
-                   int layer, bool lists)
+                   int layer, const struct mlp_op *experts)
 {
     const struct workspace *w = &r->b->workspace;
     const uint32_t subgroups = THREADS / r->b->gpu.caps.subgroup;
@@ -359,7 +359,7 @@ void record_router(struct recorder *r, const struct moe_plan *p, const struct de
         .outs = w->x_hi,
         .logits = w->router,
         .select_bias = l->select_bias,
-        .rows = r->b->step.at_rows,
+        .rows = record_rows(r),
         .ids = w->ids,
         .weights = w->weights,
         .used = used_of(r, layer),
@@ -381,7 +381,8 @@ void record_router(struct recorder *r, const struct moe_plan *p, const struct de
                          .z = 1};
     spec_route(d.spec, p);
     d.spec[SPEC_SHARED_GATE] = l->shared_gate.n_matrix != 0;
-    d.spec[SPEC_LIST_ROWS] = lists ? record_list_rows(r->n_rows) : 0;
+    d.spec[SPEC_UNITS_X] = experts->units;
+    d.spec[SPEC_LIST_ROWS] = experts->lists ? record_list_rows(r->n_rows) : 0;
     dispatch_op(r, &d);
 }
 

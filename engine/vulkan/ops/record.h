@@ -11,9 +11,15 @@ struct recorder {
     bool ok;              /* false after the first failure; later calls do nothing */
     const char *last;     /* name of the last op, for profiles */
     bool offloads_misses; /* this step's experts without a slot are left to the processor */
+    bool wanted_alone;    /* the last layer, of which only wanted rows are computed */
     struct err *e;
 };
 
+/* The step's rows for what needs no others than those that count. */
+static inline VkDeviceAddress record_rows(const struct recorder *r)
+{
+    return r->wanted_alone ? r->b->step.at_last_rows : r->b->step.at_rows;
+}
 void record_barrier(struct recorder *r);
 /* Buffer and offset of an address in work memory, for copies. False after a failure, which not to
  * find it is. */
@@ -48,6 +54,7 @@ struct mlp_op { /* x += sum of experts(norm(x)) */
                                     record_gemm_mlp; 0: none */
     bool clamp;
     bool tiled;  /* by record_gemm_mlp */
+    bool units;  /* with tiled, routed: record_router wrote x in the order of record_gemm_units */
     bool lists;  /* many rows: record_route listed each expert's pairs */
     bool route;  /* up also chooses the experts (else record_route came before) */
     bool folded; /* with route: the logits lack the norm's factor, see router_fold.h */
@@ -87,7 +94,7 @@ void record_route(struct recorder *r, const struct moe_plan *p, const struct dev
 /* The router of a layer that has router_x, for at most RECORD_LIST_ROWS rows, with record_route's
  * choice and the cast that the experts' products read. */
 void record_router(struct recorder *r, const struct moe_plan *p, const struct device_layer *l,
-                   int layer, bool lists);
+                   int layer, const struct mlp_op *experts);
 void record_rope_kv(struct recorder *r, const struct attention_plan *a,
                     const struct device_layer *l);
 /* Splits of its context that a row at this position has in a step of so many rows, at most. */

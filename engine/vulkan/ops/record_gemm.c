@@ -29,8 +29,9 @@ struct matmul { /* one dispatch of matmul.comp or matmul_wide.comp */
     uint32_t first_tile; /* routed: where their list begins; 0, or that of the small ones */
     bool lists;          /* routed: each expert has a list in place of tiles */
     bool add, clamp, split;
-    bool wide; /* by matmul_wide, in tiles of tile_n */
-    bool few;  /* by matmul_few */
+    bool wide;             /* by matmul_wide, in tiles of tile_n */
+    bool few;              /* by matmul_few */
+    bool units_x, units_y; /* moe_few: halves in the units' order (few_order.glsl) */
 };
 
 struct tile { /* what a workgroup computes, see shaders/matmul.comp */
@@ -181,6 +182,9 @@ static void record_moe_few(struct recorder *r, const struct matmul *m)
     /* More steps on their way take registers, and so threads; MXFP4 unpacks in few. Measured. */
     const bool few_registers = strcmp(m->w->layout.kernel, "mxfp4") == 0;
     d.spec[SPEC_DEPTH] = m->mode == 2 ? 1 + few_registers : few_registers && r->n_rows > 4 ? 4 : 2;
+    d.spec[SPEC_AT_ONCE] = m->mode == 2 && few_registers && r->n_rows > 16 ? 2 : 1;
+    d.spec[SPEC_UNITS_X] = m->units_x;
+    d.spec[SPEC_UNITS_Y] = m->units_y;
     d.spec[SPEC_MATRIX_N] = MATRIX_FEW;
     dispatch_op(r, &d);
     r->last = m->label;
@@ -373,6 +377,18 @@ static struct grouping grouping_for(const struct recorder *r, const struct mlp_o
     return grouping_of(r, op, r->n_rows * mlp_used(op), op->m->down.layout.n_chunk * 32);
 }
 
+/* Whether moe_few reads the halves that this matrix is multiplied by in the units' order. */
+static bool in_units_order(const struct device_matrix *w)
+{
+    return strcmp(w->layout.kernel, "mxfp4") == 0 && w->layout.n_chunk % 4 == 0;
+}
+
+bool record_gemm_units(const struct recorder *r, const struct mlp_op *op)
+{
+    return grouping_for(r, op).few && in_units_order(&op->m->gate_up) &&
+           op->m->gate_up.layout.n_chunk * 32 == r->b->sizes.d;
+}
+
 bool record_gemm_lists(const struct recorder *r, const struct mlp_op *op)
 {
     const struct grouping g = grouping_for(r, op);
@@ -396,32 +412,6 @@ static void record_grouped(struct recorder *r, struct matmul m, const struct gro
     record_matmul(r, &m);
 }
 
-static void record_sort(struct recorder *r, const struct moe_plan *p, const struct grouping *g,
-                        uint32_t pairs)
-{
-    const struct workspace *w = &r->b->workspace;
-    const struct push_moe_sort push = {
-        .ids = w->ids,
-        .sorted = w->sorted,
-        .tiles = w->tiles,
-        .n_tiles = w->n_tiles,
-        .n = pairs,
-        .small_at = g->max_tiles,
-    };
-    const uint32_t most = r->b->gpu.caps.max_threads;
-    struct dispatch d = {.shader = "moe_sort",
-                         .spec = {[SPEC_THREADS] = most < 1024 ? most : 1024,
-                                  [SPEC_TILE_ROWS] = g->tile_n,
-                                  [SPEC_SMALL_ROWS] = g->small},
-                         .push = &push,
-                         .push_bytes = sizeof push,
-                         .x = 1,
-                         .y = 1,
-                         .z = 1};
-    d.spec[SPEC_N_EXPERT] = (uint32_t)p->n_expert;
-    dispatch_op(r, &d);
-}
-
 static void record_ups(struct recorder *r, const struct mlp_op *op)
 {
     const struct grouping g = grouping_for(r, op);
@@ -437,7 +427,9 @@ static void record_ups(struct recorder *r, const struct mlp_op *op)
                                    .y_stride = op->m->down.layout.n_chunk * 32,
                                    .per_row = mlp_used(op),
                                    .up_at = op->m->gate_up.rows * op->m->gate_up.n_matrix,
-                                   .clamp = op->clamp},
+                                   .clamp = op->clamp,
+                                   .units_x = op->units,
+                                   .units_y = g.few && in_units_order(&op->m->down)},
                    &g);
 }
 
@@ -453,7 +445,8 @@ static void record_downs(struct recorder *r, const struct mlp_op *op, VkDeviceAd
                                    .mode = 2,
                                    .n_x = r->n_rows * mlp_used(op),
                                    .y_stride = op->m->down.rows,
-                                   .per_row = 1},
+                                   .per_row = 1,
+                                   .units_x = g.few && in_units_order(&op->m->down)},
                    &g);
 }
 
@@ -467,7 +460,8 @@ void record_gemm_mlp(struct recorder *r, const struct mlp_op *op)
         op->shared ? parts + (uint64_t)pairs * op->m->down.rows * sizeof(float) : 0;
     const struct grouping g = grouping_for(r, op);
     if (op->moe && !g.lists && !g.few) {
-        record_sort(r, op->moe, &g, pairs);
+        record_sort(r, &(struct sort_op){(uint32_t)op->moe->n_expert, pairs, g.tile_n, g.small,
+                                         g.max_tiles});
         record_barrier(r);
     }
     const bool first = op->shared && r->n_rows <= RECORD_LIST_ROWS;

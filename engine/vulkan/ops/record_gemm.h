@@ -26,6 +26,15 @@ static inline bool gemm_wanted(const struct recorder *r)
 /* Whether each expert of a step of this many rows gets a list of its pairs from record_route, which
  * spares the sort. */
 bool record_gemm_lists(const struct recorder *r, const struct mlp_op *op);
+/* Whether the routed experts want x in the units' order (shaders/include/few_order.glsl), which
+ * nothing else reads. */
+bool record_gemm_units(const struct recorder *r, const struct mlp_op *op);
+/* Groups pairs of rows and experts in tiles of tile_n; those of at most `small` pairs stand in a
+ * list of their own, from small_at on (0: none). */
+struct sort_op {
+    uint32_t n_expert, pairs, tile_n, small, small_at;
+};
+void record_sort(struct recorder *r, const struct sort_op *op);
 /* workspace.x_hi = x [n_x, x_stride] rounded to 16 bits (n columns), normalised when norm; split:
  * workspace.x_lo = what rounding lost. */
 struct cast_f16_op {

@@ -1,9 +1,34 @@
-/* Records what stands between matrix products of several rows: the sum of the experts' parts, and
- * casts to halves. */
+/* Records what stands between matrix products of several rows: the sort by experts, the sum of
+ * their parts, and casts to halves. */
 #include "engine/vulkan/ops/dispatch.h"
 #include "engine/vulkan/ops/record_gemm.h"
 
 #define SUM_THREADS 1024u /* of few rows: what counts is latency */
+
+void record_sort(struct recorder *r, const struct sort_op *op)
+{
+    const struct workspace *w = &r->b->workspace;
+    const struct push_moe_sort push = {
+        .ids = w->ids,
+        .sorted = w->sorted,
+        .tiles = w->tiles,
+        .n_tiles = w->n_tiles,
+        .n = op->pairs,
+        .small_at = op->small_at,
+    };
+    const uint32_t most = r->b->gpu.caps.max_threads;
+    struct dispatch d = {.shader = "moe_sort",
+                         .spec = {[SPEC_THREADS] = most < 1024 ? most : 1024,
+                                  [SPEC_TILE_ROWS] = op->tile_n,
+                                  [SPEC_SMALL_ROWS] = op->small,
+                                  [SPEC_N_EXPERT] = op->n_expert},
+                         .push = &push,
+                         .push_bytes = sizeof push,
+                         .x = 1,
+                         .y = 1,
+                         .z = 1};
+    dispatch_op(r, &d);
+}
 
 void record_cast_f16(struct recorder *r, const struct cast_f16_op *op)
 {
@@ -45,7 +70,7 @@ void record_moe_sum(struct recorder *r, const struct mlp_op *op, VkDeviceAddress
         .bias = op->m->b_down,
         .weights = w->weights,
         .ids = w->ids,
-        .token_rows = r->b->step.at_rows,
+        .token_rows = record_rows(r),
         .norm = op->next_norm,
         .outs = w->x_hi,
         .counts = op->lists ? w->counts : 0,

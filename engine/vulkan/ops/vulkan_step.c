@@ -58,6 +58,23 @@ static void fill_trace(struct backend *b, const struct step *s)
     }
 }
 
+/* A row, which the last layer may find dead. */
+static void put_row(struct step_memory *m, int32_t at, const int32_t row[4], bool wanted)
+{
+    memcpy(m->rows[at], row, sizeof m->rows[at]);
+    memcpy(m->last_rows[at], row, sizeof m->last_rows[at]);
+    if (!wanted)
+        m->last_rows[at][1] = STEP_PADDING;
+}
+
+/* A run of rows, which is empty for the last layer unless one of them is wanted. */
+static void put_tile(struct step_memory *m, int32_t at, int32_t first, int32_t n, bool wanted)
+{
+    const int32_t run[4] = {first, n, 0, 0}, none[4] = {0};
+    memcpy(m->tiles[at], run, sizeof run);
+    memcpy(m->last_tiles[at], wanted ? run : none, sizeof run);
+}
+
 /* Fills the step's variables; returns the exact shape. */
 static struct step_shape fill(struct backend *b, const struct step *s)
 {
@@ -69,12 +86,13 @@ static struct step_shape fill(struct backend *b, const struct step *s)
         const struct step_sequence *q = &s->sequences[i];
         int32_t n_blocks =
             (q->start + q->n_tokens + BACKEND_BLOCK_TOKENS - 1) / BACKEND_BLOCK_TOKENS;
+        /* A row alone is computed whole: attention writes its key and value, probes time it. */
+        const int32_t unwanted = q->n_tokens > 1 ? q->n_tokens - q->n_out : 0;
         /* A short run is not worth a tile: attn splits its context over workgroups. */
         bool tiled = tile && q->n_tokens >= b->tuning.tiled_rows;
         for (int32_t j = 0; tiled && j < q->n_tokens; j += tile) {
-            int32_t n = q->n_tokens - j < tile ? q->n_tokens - j : tile,
-                    run[4] = {shape.n_rows + j, n, 0, 0};
-            memcpy(m->tiles[shape.n_tiles++], run, sizeof run);
+            int32_t n = q->n_tokens - j < tile ? q->n_tokens - j : tile;
+            put_tile(m, shape.n_tiles++, shape.n_rows + j, n, j + n > unwanted);
         }
         shape.has_untiled = shape.has_untiled || !tiled;
         int32_t place[4] = {shape.n_rows, q->n_tokens, q->state, q->start};
@@ -83,7 +101,7 @@ static struct step_shape fill(struct backend *b, const struct step *s)
             int32_t run[2] = {q->state, j};
             memcpy(m->runs[shape.n_rows], run, sizeof run);
             int32_t row[4] = {q->tokens[j], q->start + j, table, q->n_experts << 1 | tiled};
-            memcpy(m->rows[shape.n_rows], row, sizeof row);
+            put_row(m, shape.n_rows, row, j >= unwanted);
             deepest = !tiled && row[1] > deepest ? row[1] : deepest;
             if (j >= q->n_tokens - q->n_out)
                 m->outs[shape.n_out++] = shape.n_rows;
@@ -123,10 +141,10 @@ static struct step_shape pad(struct backend *b, struct step_shape exact)
     for (int32_t i = exact.n_sequences; i < shape.n_sequences; i++)
         memset(b->step.sequences[i], 0, sizeof b->step.sequences[i]);
     for (int32_t i = exact.n_tiles; i < shape.n_tiles; i++)
-        memset(b->step.tiles[i], 0, sizeof b->step.tiles[i]);
+        put_tile(&b->step, i, 0, 0, false);
     for (int32_t i = exact.n_rows; i < shape.n_rows; i++) {
         int32_t row[4] = {0, STEP_PADDING, 0, 0};
-        memcpy(b->step.rows[i], row, sizeof row);
+        put_row(&b->step, i, row, false);
     }
     for (int32_t i = exact.n_out; i < shape.n_out; i++)
         b->step.outs[i] = 0;

@@ -133,7 +133,7 @@ bool workspace_plan(struct backend *b, struct err *e)
 }
 
 struct step_places { /* offsets in the step's buffer, and its size */
-    uint64_t rows, tiles, sequences, runs, outs, tables, bytes;
+    uint64_t rows, tiles, last_rows, last_tiles, sequences, runs, outs, tables, bytes;
     int32_t table_cap, tile_cap, tile_rows;
 };
 
@@ -153,7 +153,9 @@ static struct step_places step_places(const struct backend *b)
     s.tile_cap = s.tile_rows ? (int32_t)rows / s.tile_rows + b->params.max_sequences + 8 : 1;
     s.rows = 16;
     s.tiles = s.rows + rows * 16;
-    s.sequences = s.tiles + (uint64_t)s.tile_cap * 16;
+    s.last_rows = s.tiles + (uint64_t)s.tile_cap * 16;
+    s.last_tiles = s.last_rows + rows * 16;
+    s.sequences = s.last_tiles + (uint64_t)s.tile_cap * 16;
     s.runs = s.sequences + (uint64_t)b->params.max_sequences * 16;
     s.outs = s.runs + rows * 8;
     s.tables = s.outs + rows * 4;
@@ -179,6 +181,8 @@ static bool step_open(struct backend *b, struct err *e)
     s->n_top = (int32_t *)(void *)map;
     s->rows = (int32_t(*)[4])(void *)(map + at.rows);
     s->tiles = (int32_t(*)[4])(void *)(map + at.tiles);
+    s->last_rows = (int32_t(*)[4])(void *)(map + at.last_rows);
+    s->last_tiles = (int32_t(*)[4])(void *)(map + at.last_tiles);
     s->sequences = (int32_t(*)[4])(void *)(map + at.sequences);
     s->runs = (int32_t(*)[2])(void *)(map + at.runs);
     s->outs = (int32_t *)(void *)(map + at.outs);
@@ -186,6 +190,8 @@ static bool step_open(struct backend *b, struct err *e)
     s->at_n_top = s->buffer.address;
     s->at_rows = s->buffer.address + at.rows;
     s->at_tiles = s->buffer.address + at.tiles;
+    s->at_last_rows = s->buffer.address + at.last_rows;
+    s->at_last_tiles = s->buffer.address + at.last_tiles;
     s->at_sequences = s->buffer.address + at.sequences;
     s->at_runs = s->buffer.address + at.runs;
     s->at_outs = s->buffer.address + at.outs;

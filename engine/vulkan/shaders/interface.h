@@ -66,11 +66,14 @@ PLANES
 #define SPEC_LIST_ROWS                                                                             \
     13 /* matmul, moe_few, routers: each expert has a list of so many pairs at most; 0: none */
 
-#define SPEC_CHUNKS 10 /* matmul_few: chunks of a thread at a time; moe_few: of a row */
-#define SPEC_SLICES 11 /* matmul_few: of the columns */
-#define SPEC_GROUPS 1  /* head_few: of 8 rows of X */
-#define SPEC_DEPTH 12  /* head_few, moe_few: steps of weights on their way */
-#define FEW_PAIRS 128  /* moe_few: that it finds without lists, at most */
+#define SPEC_CHUNKS 10  /* matmul_few: chunks of a thread at a time; moe_few: of a row */
+#define SPEC_SLICES 11  /* matmul_few: of the columns */
+#define SPEC_GROUPS 1   /* head_few: of 8 rows of X */
+#define SPEC_DEPTH 12   /* head_few, moe_few: steps of weights on their way */
+#define SPEC_AT_ONCE 5  /* moe_few: steps asked for at once, of formats by words */
+#define SPEC_UNITS_X 11 /* router, moe_few: X in the units' order (few_order.glsl) */
+#define SPEC_UNITS_Y 14 /* moe_few: results too */
+#define FEW_PAIRS 128   /* moe_few: that it finds without lists, at most */
 
 /* matmul, matmul_wide, attn_coop: a matrix of the units, M x K times K x N; always MATRIX_SIDE. By
  * these three khr_matrices.c tells what a matrix is used for. */
@@ -95,6 +98,7 @@ PLANES
 #define SPEC_GROUP_CHUNKS 17
 #define SPEC_SCALE_TYPE 18
 #define SPEC_BLOCK 19           /* enum device_block */
+#define SPEC_CODES 19           /* mxfp4: enum mxfp4_codes */
 #define SPEC_SPLIT_EXPERTS 29   /* routed experts are found through a table */
 #define SPEC_OFFLOADS_MISSES 30 /* experts without a slot are left to the processor */
 

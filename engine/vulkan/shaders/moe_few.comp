@@ -13,6 +13,7 @@
 #include "quant.glsl"
 #include "packed_f16.glsl"
 #include "coop_registers.glsl"
+#include "few_order.glsl"
 layout(constant_id = SPEC_MODE) const uint MODE = 1;
 layout(constant_id = SPEC_BIAS) const bool BIAS = false;
 layout(constant_id = SPEC_MATMUL_CLAMP) const bool CLAMP = false;
@@ -20,6 +21,9 @@ layout(constant_id = SPEC_PER_ROW) const uint PER_ROW = 1;
 layout(constant_id = SPEC_LIST_ROWS) const uint LIST_ROWS = 0;
 layout(constant_id = SPEC_CHUNKS) const uint CHUNKS = 64; /* of a row: p.n_chunk */
 layout(constant_id = SPEC_DEPTH) const uint DEPTH = 2;
+layout(constant_id = SPEC_AT_ONCE) const uint AT_ONCE = 1;
+layout(constant_id = SPEC_UNITS_X) const bool UNITS_X = false;
+layout(constant_id = SPEC_UNITS_Y) const bool UNITS_Y = false;
 
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Tiles { uvec4 at[]; };
 
@@ -29,9 +33,10 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Tiles { uve
 const uint TN = MATRIX_FEW;
 const uint TM = gl_WorkGroupSize.x / 2;        /* rows of W of a workgroup */
 const uint STEPS = (CHUNKS + 3) / 4;
-/* Steps whose scales of a row are asked for together, of a format with a plane of bytes for them; 0: each has its own, for a row's do not
- * begin at a word. */
+/* Words of scales, one for each step, that a thread has of a row, its three neighbours those that follow, of a format with a plane of bytes for
+ * them; 0: each step's are asked for by themselves, for a row's do not begin at a word. */
 const uint SPAN = CHUNKS % 16 == 0 ? 4 : CHUNKS % 8 == 0 ? 2 : CHUNKS % 4 == 0 ? 1 : 0;
+const uint HELD = SPAN > 0 ? SPAN : 1;
 const uint TURN = SPAN > DEPTH ? SPAN : DEPTH; /* powers of two */
 shared uint pair_of[FEW_PAIRS];
 shared uint n_pairs, n_before;
@@ -54,6 +59,13 @@ uint first_row()
 {
     uint at = gl_LocalInvocationIndex / 32 * 16;
     return MODE == 1 ? gl_WorkGroupID.x * (TM / 2) + at / 2 : gl_WorkGroupID.x * TM + at;
+}
+
+/* The thread's row of those from first_row on: with UNITS_Y such that rows whose results share a word are neighbours'. */
+uint own_row()
+{
+    uint g = lane() / 4;
+    return UNITS_Y ? g / 2 + g % 2 * 4 : g;
 }
 
 /* Asks for the thread's chunks of a step. */
@@ -109,19 +121,19 @@ void put(vec4 v, uint first, uint expert, uint from, uint n)
 {
     uint g = lane() / 4, column = lane() % 4 * 2, matrix = expert * p.rows;
     if (MODE == 1) {
-        uint row = first + g;
+        uint row = first + own_row();
         if (BIAS) {
             uint r = matrix + min(row, p.rows - 1);
             v += vec4(vec2(p.bias.at[r]), vec2(p.bias.at[p.up_at + r]));
         }
         vec2 h = vec2(activate(v.x, v.z), activate(v.y, v.w));
-        /* Neighbouring rows share a word: each of two threads writes one column's. */
+        /* Two rows share a word: each of two threads writes one column's. */
         bool odd = (g & 1) == 1;
         float got = subgroupShuffleXor(odd ? h.x : h.y, 4);
         uint c = column + (odd ? 1 : 0);
-        row -= g & 1;
+        uint place = UNITS_Y ? few_place(first) + g / 2 * 2 : row - (g & 1);
         if (c < n && row < p.rows) {
-            U32(p.y).at[(pair_of[from + c] * p.y_stride + row) / 2] = packHalf2x16(odd ? vec2(got, h.y) : vec2(h.x, got));
+            U32(p.y).at[(pair_of[from + c] * p.y_stride + place) / 2] = packHalf2x16(odd ? vec2(got, h.y) : vec2(h.x, got));
         }
         return;
     }
@@ -137,6 +149,9 @@ void put(vec4 v, uint first, uint expert, uint from, uint n)
 uvec4 x_at(uint k, uint i, uint row)
 {
     uint chunk = k * 4 + lane() % 4;
+    if (UNITS_X) {
+        return p.x.at[(row + k * 4 + i) * 4 + lane() % 4];
+    }
     uvec4 v = halves_order(p.x.at[(row + min(chunk, CHUNKS - 1)) * 4 + i]);
     return CHUNKS % 4 == 0 || chunk < CHUNKS ? v : uvec4(0);
 }
@@ -146,7 +161,7 @@ uvec4 x_at(uint k, uint i, uint row)
 void main()
 {
     int e = LIST_ROWS > 0 ? int(gl_WorkGroupID.y) : I32(p.sorted).at[gl_WorkGroupID.y];
-    uint expert = uint(max(e, 0)), result = first_row(), at = expert_row(expert, p.rows) + min(result + lane() / 4, p.rows - 1);
+    uint expert = uint(max(e, 0)), result = first_row(), at = expert_row(expert, p.rows) + min(result + own_row(), p.rows - 1);
     uint other = MODE == 1 ? at + (SPLIT_EXPERTS ? p.rows : p.up_at)
                            : expert_row(expert, p.rows) + min(result + lane() / 4 + 8, p.rows - 1);
     if (SPLIT_EXPERTS && !find_pairs(e)) { /* an expert that no row uses may lie nowhere */

@@ -10,15 +10,17 @@ layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Sha
 #define RouteLogits SharedF32
 #define RANK_AT_ONCE 8
 #include "route.glsl"
+#include "few_order.glsl"
 layout(constant_id = SPEC_ROWS) const uint EACH = 2; /* experts of a subgroup */
 layout(constant_id = SPEC_LIST_ROWS) const uint LIST_ROWS = 0;
 layout(constant_id = SPEC_SHARED_GATE) const bool SHARED_GATE = false;
+layout(constant_id = SPEC_UNITS_X) const bool UNITS_X = false;
 const uint N_LOGITS = N_EXPERT + (SHARED_GATE ? 1 : 0);
 
 #define PUSH_ROUTER
 #include "push.h"
 
-const uint AT_ONCE = EACH == 1 ? 16 : 8; /* loads of a thread in flight, of each row */
+const uint AT_ONCE = 8; /* loads of a thread in flight, of each row */
 shared bool is_last;
 
 /* The subgroup's logits of row t; returns the norm's factor. */
@@ -61,8 +63,16 @@ void main()
     float factor = put_logits(t, (gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID) * EACH);
     uint pairs = p.quads * 2, span = (pairs + gl_NumWorkGroups.x - 1) / gl_NumWorkGroups.x;
     for (uint i = gl_WorkGroupID.x * span + tid; i < min(gl_WorkGroupID.x * span + span, pairs); i += gl_WorkGroupSize.x) {
-        vec2 v = F32x2(uint64_t(p.x)).at[t * pairs + i];
-        p.outs.at[t * pairs + i] = packHalf2x16(v * factor * p.norm.at[i]);
+        vec2 v, norm;
+        if (UNITS_X) {
+            uint c = few_column(i), at = t * pairs * 2 + c;
+            v = vec2(F32(uint64_t(p.x)).at[at], F32(uint64_t(p.x)).at[at + 4]);
+            norm = vec2(F32(uint64_t(p.norm)).at[c], F32(uint64_t(p.norm)).at[c + 4]);
+        } else {
+            v = F32x2(uint64_t(p.x)).at[t * pairs + i];
+            norm = p.norm.at[i];
+        }
+        p.outs.at[t * pairs + i] = packHalf2x16(v * factor * norm);
     }
     memoryBarrierBuffer();
     barrier();

@@ -243,6 +243,42 @@ void device_block_row(const struct device_block_format *f, int plane, const uint
     }
 }
 
+/* A chunk's codes; compilers make one register of it. */
+typedef uint32_t chunk_words __attribute__((vector_size(16)));
+typedef uint8_t chunk_bytes __attribute__((vector_size(16)));
+
+/* Bits of words in column order to where MXFP4_BY_MASKS has them. */
+static inline chunk_words by_masks(chunk_words q)
+{
+    return (q & 0x80078007u) | (q & 0x08700870u) << 2 | (q & 0x00800080u) << 5 |
+           (q & 0x00080008u) << 11 | (q >> 3 & 0x0e000e00u) | (q >> 5 & 0x00380038u);
+}
+
+void device_mxfp4_codes(const uint8_t *codes, uint32_t n, uint8_t *out)
+{
+    for (uint32_t i = 0; i < n; i++, codes += 16, out += 16) {
+        chunk_words q;
+        memcpy(&q, codes, sizeof q);
+        q = by_masks(q);
+        memcpy(out, &q, sizeof q);
+    }
+}
+
+void device_block_mxfp4_codes(const uint8_t *row, uint32_t n, uint8_t *out)
+{
+    for (uint32_t i = 0; i < n; i++, row += 17, out += 16) {
+        chunk_words q;
+        memcpy(&q, row + 1, sizeof q);
+        chunk_words first = q & NIBBLES, last = q >> 4 & NIBBLES; /* 16 columns each */
+        first |= first >> 4; /* two columns in every other byte */
+        last |= last >> 4;
+        q = by_masks((chunk_words)__builtin_shufflevector((chunk_bytes)first, (chunk_bytes)last, 0,
+                                                          2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22,
+                                                          24, 26, 28, 30));
+        memcpy(out, &q, sizeof q);
+    }
+}
+
 void device_block_mxfp4_row(int plane, const uint8_t *row, uint32_t n, uint8_t *out)
 {
     for (uint32_t i = 0; i < n; i++, row += 17) {

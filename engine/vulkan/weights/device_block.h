@@ -57,6 +57,19 @@ bool device_block_format_of(enum weight_type t, struct device_block_format *f);
 /* Writes one plane of a row of n blocks. */
 void device_block_row(const struct device_block_format *f, int plane, const uint8_t *row,
                       uint32_t n, uint8_t *out);
-/* A row of GGUF's MXFP4: plane 0: 16 bytes of codes per block in column order, low nibble first; 1:
+/* Where a word of MXFP4 has the codes of its eight columns (SPEC_CODES). */
+enum mxfp4_codes {
+    /* For the fewest instructions: each half of a word has, from the top, of columns k (low half)
+     * and k + 4 (high half) the sign of 3, of 0, of 2, of 1, the magnitudes of 3, 1, 2, 0. So one
+     * mask takes both parts of 3, and of 1, to where a half-precision number has them. */
+    MXFP4_BY_MASKS,
+    MXFP4_IN_ORDER, /* as in files: low nibble first */
+};
+
+/* n chunks, 16 bytes each, from column order to the first. */
+void device_mxfp4_codes(const uint8_t *codes, uint32_t n, uint8_t *out);
+/* The same from a row of GGUF's MXFP4. */
+void device_block_mxfp4_codes(const uint8_t *row, uint32_t n, uint8_t *out);
+/* A row of GGUF's MXFP4 in column order: plane 0: 16 bytes of codes per block in column order; 1:
  * the scales. */
 void device_block_mxfp4_row(int plane, const uint8_t *row, uint32_t n, uint8_t *out);

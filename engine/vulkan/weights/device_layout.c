@@ -57,6 +57,12 @@ bool device_layout_of(const struct weight *w, struct device_layout *l, struct er
     }
 }
 
+void device_layout_keep_codes(struct device_layout *l)
+{
+    if (strcmp(l->kernel, "mxfp4") == 0)
+        l->block = MXFP4_IN_ORDER;
+}
+
 bool device_layout_equal(const struct device_layout *a, const struct device_layout *b)
 {
     return a->kernel == b->kernel && a->bits == b->bits && a->group_chunks == b->group_chunks &&
@@ -106,12 +112,18 @@ void device_layout_rows(const struct weight *w, const struct device_layout *l,
                            (const uint8_t *)planes.biases + at, l->row_bytes[1] / (2 * size), size);
             }
             break;
-        case WEIGHT_MXFP4: /* as in the file */
-            memcpy(out, plane == 0 ? data : (const uint8_t *)planes.scales + at,
-                   l->row_bytes[plane]);
+        case WEIGHT_MXFP4:
+            if (plane == 0 && l->block == MXFP4_BY_MASKS)
+                device_mxfp4_codes(data, l->n_chunk, out);
+            else
+                memcpy(out, plane == 0 ? data : (const uint8_t *)planes.scales + at,
+                       l->row_bytes[plane]);
             break;
         case WEIGHT_MXFP4_BLOCK:
-            device_block_mxfp4_row(plane, data, l->n_chunk, out);
+            if (plane == 0 && l->block == MXFP4_BY_MASKS)
+                device_block_mxfp4_codes(data, l->n_chunk, out);
+            else
+                device_block_mxfp4_row(plane, data, l->n_chunk, out);
             break;
         default:
             if (device_block_format_of(w->type, &f))

@@ -3,10 +3,10 @@
  * load 32 columns with 16-byte loads:
  *
  *   f32, f16, bf16  data: the values
- *   mxfp4           data: 16 bytes of codes per 32 columns, in column order; scales: one byte per
- * 32 columns affine          data: `bits` words per 32 columns; scales: scale and bias side by side
- * per group GGUF's blocks   codes' low bits, records of scales, codes' high bits: device_block.h;
- * its MXFP4 becomes mxfp4 as above
+ *   mxfp4           data: 16 bytes of codes per 32 columns, as enum mxfp4_codes says; scales: one
+ * byte per 32 columns affine          data: `bits` words per 32 columns; scales: scale and bias
+ * side by side per group GGUF's blocks   codes' low bits, records of scales, codes' high bits:
+ * device_block.h; its MXFP4 becomes mxfp4 as above
  *
  * Rows of n_matrix stacked matrices, and of several matrices laid one below the other, follow each
  * other without gaps. Columns are padded with zeros to a multiple of 32. Pure functions; any
@@ -29,6 +29,8 @@ struct device_layout {
 
 /* ERR_UNSUPPORTED when no kernel reads the format. */
 bool device_layout_of(const struct weight *w, struct device_layout *l, struct err *e);
+/* For weights that the processor reads too, in the layout of weight.h: MXFP4_IN_ORDER. */
+void device_layout_keep_codes(struct device_layout *l);
 /* Tells whether both have the same planes, so that their rows may be stacked. */
 bool device_layout_equal(const struct device_layout *a, const struct device_layout *b);
 struct device_rows { /* rows [first, first + n) of one plane of a stack, which has n_matrix * rows

@@ -259,9 +259,13 @@ static bool plan_moe_split(struct device_model *d, const struct moe_plan *p, str
     l->split_experts.up = &p->up;
     l->split_experts.down = &p->down;
     m->d_ff = (uint32_t)p->gate.rows;
-    return layouts_of_gate_up(&p->gate, &p->up, &m->gate_up.layout, e) &&
-           device_layout_of(&p->down, &m->down.layout, e) &&
-           plan_split_experts(d, &l->split_experts, 0, &m->gate_up, &p->gate, e) &&
+    if (!layouts_of_gate_up(&p->gate, &p->up, &m->gate_up.layout, e) ||
+        !device_layout_of(&p->down, &m->down.layout, e)) {
+        return false;
+    }
+    device_layout_keep_codes(&m->gate_up.layout);
+    device_layout_keep_codes(&m->down.layout);
+    return plan_split_experts(d, &l->split_experts, 0, &m->gate_up, &p->gate, e) &&
            plan_split_experts(d, &l->split_experts, 1, &m->down, &p->down, e) &&
            plan_biases(&d->heap, bias, rows, 2, &m->b_gate_up, e);
 }
@@ -324,6 +328,19 @@ static bool count_slots(struct device_model *m, const struct model_plan *plan, u
                    bytes, one + rounding);
 }
 
+/* The shared expert's down matrix is packed as those of routed ones, for one shader multiplies
+ * both.
+ */
+static bool plan_shared(struct device_model *d, const struct moe_plan *p, struct device_layer *l,
+                        struct err *e)
+{
+    if (!plan_mlp(&d->heap, &p->shared, &l->shared, e))
+        return false;
+    if (d->n_slots)
+        device_layout_keep_codes(&l->shared.down.layout); /* read when it is filled */
+    return true;
+}
+
 static bool plan_moe(struct device_model *d, const struct moe_plan *p, struct device_layer *l,
                      struct err *e)
 {
@@ -337,7 +354,7 @@ static bool plan_moe(struct device_model *d, const struct moe_plan *p, struct de
            plan_vector(h, &p->router_bias, &l->router_bias, e) &&
            plan_vector(h, &p->select_bias, &l->select_bias, e) &&
            plan_matrix(h, &p->shared_gate, &l->shared_gate, e) &&
-           (!p->has_shared || plan_mlp(h, &p->shared, &l->shared, e));
+           (!p->has_shared || plan_shared(d, p, l, e));
 }
 
 /* Rows of the router, and below them the shared expert's gate, times their norm's weight. */

@@ -14,6 +14,7 @@ struct experts {
     struct device_mlp mlp;
     struct rig_span x, norm, h, ids, weights, rows, b_gate_up, b_down, gate, before;
     bool lists;  /* many rows: each expert has a list of its pairs */
+    bool units;  /* many rows: x comes in the order of record_gemm_units */
     bool shared; /* many rows: the first expert's matrices are also a shared one's */
     bool split;  /* all rows use expert 0: the others lie nowhere */
     struct rig_span halves, sorted, counts;
@@ -251,11 +252,11 @@ static void wide_run(struct experts *x)
 {
     struct err e = {0};
     struct mlp_op op = op_of(x);
-    op.lists = x->lists;
+    op.lists = x->lists, op.units = x->units;
     op.next_norm = x->norm.at;
     struct mlp_op shared = op;
     shared.moe = NULL;
-    shared.lists = false;
+    shared.lists = shared.units = false;
     shared.h = rig_take(&rig, (size_t)x->n_x * padded(x->d_ff)).at;
     op.shared = x->shared ? &shared : NULL;
     struct recorder r = rig_begin(&rig, (uint32_t)x->n_x, &e);
@@ -265,7 +266,10 @@ static void wide_run(struct experts *x)
                                               .n_chunk = padded(x->d) / 32,
                                               .n_x = (uint32_t)x->n_x,
                                               .eps = 1e-6f});
-    record_barrier(&r);
+    rig_end(&r);
+    if (x->units)
+        to_units_order(x->halves.u, x->n_x, (int)padded(x->d));
+    r = rig_begin(&rig, (uint32_t)x->n_x, &e);
     record_gemm_mlp(&r, &op);
     rig_end(&r);
 }
@@ -340,6 +344,7 @@ static void check_wide(struct experts *x)
     x->gated = x->gated && x->shared;
     experts_init(x);
     wide_memory(x);
+    rig.keeps_codes = x->split;
     stack_init(&gate_up, x->f, n_matrix_of(x), rows, 2, x->d);
     first = rig.weights; /* both stacks stay on the device */
     rig.weights = (struct heap){0};
@@ -348,6 +353,7 @@ static void check_wide(struct experts *x)
     x->mlp.gate_up = gate_up.m;
     x->mlp.gate_up.rows = (uint32_t)x->d_ff;
     x->mlp.down = down.m;
+    rig.keeps_codes = false;
     if (x->split)
         split_table(x);
     wide_run(x);
@@ -385,7 +391,7 @@ static void check_wide_case(const struct weight_form *f, int i, int n_x, int ste
     x.lists = lists;
     x.shared = x.routed;
     x.d = cols_of(f, steps);
-    x.d_ff = f->cols_step > 1 ? f->cols_step : 70;
+    x.d_ff = f->cols_step == 32 && lists ? 384 : f->cols_step > 1 ? f->cols_step : 70;
     check_wide(&x);
 }
 
@@ -445,18 +451,16 @@ static void test_few_rows(void **state)
     static const int n_x[] = {3, 33, 20}, steps[] = {20, 16, 8};
     const struct weight_form *f = *state;
     for (int i = 0; i < 3 && few_rows_begin(f); i++) {
-        if (takes_whole(f, i))
-            check_wide_case(f, i, n_x[i], steps[i], true);
-        if (takes_whole(f, i)) {
-            struct experts x = shape_of(f, (int)(f - weight_forms) + i, true);
-            x.n_expert = 24;
-            x.n_used = 3;
-            x.n_x = 8;
-            x.d = cols_of(f, 2);
-            x.d_ff = f->cols_step > 1 ? f->cols_step : 70;
-            check_wide(&x);
-            check_few_split(f, i != 1);
-        }
+        if (!takes_whole(f, i))
+            continue;
+        check_wide_case(f, i, n_x[i], steps[i], true);
+        struct experts x = shape_of(f, (int)(f - weight_forms) + i, true);
+        x.n_expert = 24, x.n_used = 3, x.n_x = 8;
+        x.units = !strncmp(f->name, "mxfp4", 5);
+        x.d = cols_of(f, x.units ? 8 : 2);
+        x.d_ff = x.units ? 4 * f->cols_step : f->cols_step > 1 ? f->cols_step : 70;
+        check_wide(&x);
+        check_few_split(f, i != 1);
     }
     few_rows_end();
 }

@@ -61,7 +61,7 @@ static void test_route_of_no_numbers(void **state)
         }
 }
 
-enum { ROWS = 5, EXPERTS = 72, STRIDE = 96, USED = 4, D = 70, PADDED = 96, PLACES = 16 };
+enum { ROWS = 5, EXPERTS = 72, STRIDE = 96, USED = 4, D = 70, PADDED = 128, PLACES = 16 };
 
 struct routed { /* what router.comp reads and leaves */
     struct rig_span w, x, norm, halves, logits, rows, ids, weights, used, counts, arrived, lists;
@@ -107,7 +107,7 @@ static void routed_init(struct routed *o, struct device_layer *layer)
 }
 
 /* Logits, the last one of a shared expert's gate, and halves of a row. */
-static void check_row(const struct routed *o, int t)
+static void check_row(const struct routed *o, int t, bool units)
 {
     const float *row = o->x.f + t * PADDED;
     const double factor = rms_factor(row, D);
@@ -117,7 +117,7 @@ static void check_row(const struct routed *o, int t)
             close_to(o->logits.f[t * STRIDE + i], s.v * factor, tolerance(&s, false) * factor));
     }
     for (int i = 0; i < D; i++) {
-        const int at = t * PADDED + i;
+        const int at = t * PADDED + (units ? units_place(i) : i);
         const double want = (double)row[i] * (double)o->norm.f[i] * factor,
                      have = (double)value_of_half(o->halves.u[at / 2] >> (at % 2 * 16));
         assert_true(close_to(have, want, 1e-3 * fabs(want) + 1e-6));
@@ -137,10 +137,12 @@ static void test_router(void **state)
     for (int turn = 0; turn < 2; turn++) {
         memset(o.counts.u, 0, EXPERTS * 4);
         struct recorder c = rig_begin(&rig, ROWS, &e);
-        record_router(&c, &m, &layer, 0, true);
+        record_router(&c, &m, &layer, 0, &(struct mlp_op){.lists = true, .units = turn == 1});
         rig_end(&c);
-        for (int t = 0; t < ROWS; t++)
+        for (int t = 0; t < ROWS; t++) {
             assert_int_equal(o.arrived.u[t], 0);
+            check_row(&o, t, turn == 1);
+        }
     }
     const struct rig_span ids = rig_take(&rig, ROWS * USED), weights = rig_take(&rig, ROWS * USED);
     rig.b.workspace.ids = ids.at;
@@ -157,8 +159,6 @@ static void test_router(void **state)
         for (uint32_t k = 0; k < o.counts.u[i]; k++, listed++)
             assert_int_equal(o.ids.i[o.lists.u[i * PLACES + (int)k]], i);
     assert_int_equal(listed, (ROWS - 1) * USED - 1);
-    for (int t = 0; t < ROWS; t++)
-        check_row(&o, t);
 }
 
 /* --- the choice that moe_up makes itself --- */

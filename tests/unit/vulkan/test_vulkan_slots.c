@@ -115,6 +115,7 @@ static void check_views(const struct weight_form *in, const struct weight_form *
                            5, (unsigned)i);
     }
     assert_true(device_layout_of(&w[0].w, l[0], &e) && device_layout_of(&w[2].w, l[1], &e));
+    device_layout_keep_codes(l[0]), device_layout_keep_codes(l[1]);
     for (int which = 0; which < 2; which++)
         for (int plane = 0; plane < DEVICE_PLANES; plane++) {
             const int64_t rows = which ? w[2].w.rows : 2 * w[0].w.rows;

@@ -163,3 +163,20 @@ float value_of_half(uint32_t h)
     const int exponent = (int)(h >> 10 & 31);
     return sign * (exponent ? ldexpf(1024 + m, exponent - 25) : ldexpf(m, -24));
 }
+
+int units_place(int i)
+{
+    return i / 128 * 128 + (i / 8 % 4 * 4 + i / 32 % 4) * 8 + i % 4 * 2 + i / 4 % 2;
+}
+
+void to_units_order(uint32_t *halves, int n, int d)
+{
+    uint16_t row[1024];
+    assert_true(d % 128 == 0 && d <= 1024);
+    for (int t = 0; t < n; t++) {
+        uint16_t *at = (uint16_t *)halves + (size_t)t * (size_t)d;
+        memcpy(row, at, (size_t)d * sizeof *row);
+        for (int i = 0; i < d; i++)
+            at[units_place(i)] = row[i];
+    }
+}

@@ -68,3 +68,7 @@ void few_rows_end(void);
 bool takes_whole(const struct weight_form *f, int i);
 
 float value_of_half(uint32_t h);
+/* Where column i stands in the order of few_order.glsl. */
+int units_place(int i);
+/* n rows of d halves to that order, as router.comp writes them. */
+void to_units_order(uint32_t *halves, int n, int d);

@@ -60,8 +60,10 @@ void rig_upload(struct rig *r, const struct weight *const *w, int n, struct devi
     struct err e = {0};
     heap_fini(&r->weights, &r->b.gpu);
     memset(m, 0, sizeof *m);
-    if (!device_matrix_plan(&r->weights, w, n, m, &e) ||
-        !heap_commit(&r->weights, &r->b.gpu, GPU_LOCAL, "weights", &e))
+    bool ok = device_matrix_plan(&r->weights, w, n, m, &e);
+    if (r->keeps_codes)
+        device_layout_keep_codes(&m->layout);
+    if (!ok || !heap_commit(&r->weights, &r->b.gpu, GPU_LOCAL, "weights", &e))
         fail_msg("%s", e.text);
 }
 

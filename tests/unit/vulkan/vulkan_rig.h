@@ -11,6 +11,7 @@ struct rig {
     struct gpu_buffer arena;
     uint64_t used;
     struct heap weights;
+    bool keeps_codes; /* matrices are uploaded as split experts are */
 };
 
 struct rig_span { /* memory of both sides, cleared */

@@ -1,5 +1,7 @@
 /* The steps of moe_few.comp over all columns: multiply_all, for formats that unpack word by word and for the others. */
 #ifdef HAS_WORDS
+uint held_low[HELD], held_high[HELD]; /* words of factors of rows g and g + 8 */
+
 /* Whether any of the threads has it that go through the products together. */
 bool anyone(bool has)
 {
@@ -17,10 +19,9 @@ bool anyone(bool has)
 #endif
 }
 
-/* Step k, whose chunks are a and b, into c: those whose scales are large, or of the others. */
-void multiply_words(Packed a, Packed b, bool large, uint k, uint row)
+/* Step k, whose chunks are a and b, into c. */
+void multiply_words(Packed a, Packed b, uint k, uint row, f16vec2 low_factor, f16vec2 high_factor)
 {
-    f16vec2 low_factor = packed_part_factor(a, large), high_factor = packed_part_factor(b, large);
     [[unroll]] for (uint i = 0; i < 4; i++) {
         uvec4 x = x_at(k, i, row), l = packed_word(a, i, low_factor), h = packed_word(b, i, high_factor);
         PRODUCT_ADD(c, l.xy, h.xy, x.xy)
@@ -28,11 +29,31 @@ void multiply_words(Packed a, Packed b, bool large, uint k, uint row)
     }
 }
 
-/* Scales of the SPAN steps from s on of the row whose first is chunk `from`, a word for each. */
-uvec4 scales_at(Planes w, uint from, uint s)
+/* The thread's words of scales of a row, which begins at chunk `from`, for the 4 SPAN steps from s on, as factors. Returns whether one of
+ * them belongs to the other sum. */
+bool hold_row(Planes w, uint from, uint s, bool large, out uint held[HELD])
 {
-    uint64_t at = w.scales + from + s * 4;
-    return SPAN == 4 ? U32x4(at).at[0] : SPAN == 2 ? uvec4(U32x2(at).at[0], 0, 0) : uvec4(U32(at).at[0], 0, 0, 0);
+    uint64_t at = w.scales + from + min(s + lane() % 4 * SPAN, STEPS - SPAN) * 4;
+    uvec4 v = SPAN == 4 ? U32x4(at).at[0] : SPAN == 2 ? uvec4(U32x2(at).at[0], 0, 0) : uvec4(U32(at).at[0], 0, 0, 0);
+    bool more = false;
+    [[unroll]] for (uint i = 0; i < HELD; i++) {
+        more = more || packed_any_extreme(v[i]);
+        held[i] = packed_part_factors(v[i], large);
+    }
+    return more;
+}
+
+bool hold_scales(Planes w, uint at, uint other, uint s, bool large)
+{
+    bool of_low = hold_row(w, at, s, large, held_low), of_high = hold_row(w, other, s, large, held_high);
+    return of_low || of_high;
+}
+
+/* The factor of step k, whose place in its turn is i, from who has its word. */
+f16vec2 held_factor(uint held[HELD], uint k, uint i)
+{
+    uint who = (gl_SubgroupInvocationID & ~3u) | (k / HELD % 4);
+    return packed_held_factor(subgroupShuffle(held[i % HELD], who) >> (lane() % 4 * 8));
 }
 
 /* All steps, of which `low` and `high` hold the first: large scales by themselves, in a second turn that hardly any matrix needs, for in the
@@ -42,35 +63,32 @@ vec4 multiply_all(Planes w, uint at, uint other, uint row)
     vec4 v = vec4(0.0);
     [[dont_unroll]] for (uint large = 0; large < 2; large++) {
         bool more = false;
-        uvec4 a, b, next_a, next_b;
         if (large > 0) {
             fetch_first(w, at, other);
         }
-        if (SPAN > 0) {
-            next_a = scales_at(w, at, 0);
-            next_b = scales_at(w, other, 0);
-        }
         PRODUCT_CLEAR(c)
         [[dont_unroll]] for (uint k0 = 0; k0 < STEPS; k0 += TURN) {
+            if (SPAN > 0 && k0 % (4 * HELD) == 0) {
+                bool next = hold_scales(w, at, other, k0, large > 0);
+                more = more || next;
+            }
             [[unroll]] for (uint i = 0; i < TURN; i++) { /* whose words stay where they arrive */
                 uint k = k0 + i, slot = i % DEPTH;
                 if (STEPS % TURN != 0 && k >= STEPS) {
                     break;
                 }
-                if (SPAN > 0 && i % SPAN == 0) {
-                    a = next_a;
-                    b = next_b;
-                    next_a = scales_at(w, at, min(k + SPAN, STEPS - SPAN));
-                    next_b = scales_at(w, other, min(k + SPAN, STEPS - SPAN));
-                }
                 if (SPAN > 0) {
-                    low[slot].e = (a[i % SPAN] >> (lane() % 4 * 8)) & 0xffu;
-                    high[slot].e = (b[i % SPAN] >> (lane() % 4 * 8)) & 0xffu;
+                    multiply_words(low[slot], high[slot], k, row, held_factor(held_low, k, i), held_factor(held_high, k, i));
+                } else {
+                    more = more || packed_extreme(low[slot]) || packed_extreme(high[slot]);
+                    multiply_words(low[slot], high[slot], k, row, packed_part_factor(low[slot], large > 0),
+                                   packed_part_factor(high[slot], large > 0));
                 }
-                more = more || packed_extreme(low[slot]) || packed_extreme(high[slot]);
-                multiply_words(low[slot], high[slot], large > 0, k, row);
-                if (k + DEPTH < STEPS) {
-                    fetch(w, at, other, k + DEPTH, low[slot], high[slot]);
+                [[unroll]] for (uint j = 0; j < AT_ONCE && i % AT_ONCE == AT_ONCE - 1; j++) {
+                    uint back = AT_ONCE - 1 - j; /* steps that ended before this one */
+                    if (k - back + DEPTH < STEPS) {
+                        fetch(w, at, other, k - back + DEPTH, low[slot - back], high[slot - back]);
+                    }
                 }
             }
         }

@@ -1,7 +1,9 @@
-/* MXFP4: 16 bytes of E2M1 codes in column order, low nibble first, and a plane of E8M0 bytes.
+/* MXFP4: 16 bytes of E2M1 codes, and a plane of E8M0 bytes.
  * A code's three magnitude bits put at the top of a half's exponent and mantissa are its value times 2^-14,
- * subnormals included, so two codes become numbers by two masks and one conversion; no table. */
+ * subnormals included, so two codes become numbers by masks and one conversion; no table. A word has eight columns, whose bits lie
+ * so that of columns 3 and 7, and of 1 and 5, magnitude and sign come by one mask (device_block.h). */
 #define HAS_OFFSET 0
+layout(constant_id = SPEC_CODES) const uint CODES = 0; /* enum mxfp4_codes: 1: in column order */
 struct Packed {
     uvec4 q;
     uint e;
@@ -18,8 +20,12 @@ Packed packed_load(Planes w, uint index)
 /* Codes k and k + 4 of a word as two halves, times 2^-14. */
 uint fp4_bits(uint q, uint k)
 {
-    uint size = k < 3 ? q << (9 - 4 * k) : q >> 3;
-    return (size & 0x0e000e00u) | ((q << (12 - 4 * k)) & 0x80008000u);
+    if (CODES == 1) {
+        uint size = k < 3 ? q << (9 - 4 * k) : q >> 3;
+        return (size & 0x0e000e00u) | ((q << (12 - 4 * k)) & 0x80008000u);
+    }
+    return k == 3 ? q & 0x8e008e00u : k == 1 ? (q << 3) & 0x8e008e00u
+                  : ((q << (9 - 3 * k / 2)) & 0x0e000e00u) | ((q << (k / 2 + 1)) & 0x80008000u);
 }
 
 void packed_decode(Packed p, out vec4 code[8], out float scale, out float offset)
@@ -61,6 +67,31 @@ f16vec2 packed_part_factor(Packed p, bool extreme)
     return unpackFloat2x16(packed_extreme(p) == extreme ? f : 0);
 }
 const float PACKED_LARGE = 16384.0;
+
+/* The same of a word of four scales at once. */
+bool packed_any_extreme(uint e)
+{
+    return ((((e & 0x7f7f7f7fu) + 0x7f7f7f7fu) & e) & 0x80808080u) != 0;
+}
+
+/* Bytes as they are, where those of the other sum, and what is too small for it, are 0. */
+uint packed_part_factors(uint e, bool extreme)
+{
+    uint is = ((((e & 0x7f7f7f7fu) + 0x7f7f7f7fu) & e) & 0x80808080u) >> 7;
+    e = extreme ? (e & (is * 255)) - is * 14 : e & ~(is * 255);
+    if (extreme) { /* no more than 128 */
+        uint past = (((e & 0x7f7f7f7fu) + 0x7f7f7f7fu) & e) & 0x80808080u;
+        e = (e & ~((past >> 7) * 255)) | past;
+    }
+    e += 30 * 0x01010101u; /* 128 and more: a factor */
+    return e & ((e >> 7) & 0x01010101u) * 127;
+}
+
+/* The first byte's factor. */
+f16vec2 packed_held_factor(uint bytes)
+{
+    return unpackFloat2x16((bytes & 0xffu) * 0x04000400u);
+}
 
 uvec4 packed_word(Packed p, uint i, f16vec2 factor)
 {
