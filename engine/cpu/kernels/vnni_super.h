@@ -13,7 +13,7 @@
 #define SUPER_SUMS                                                                                 \
     PANEL_SUPER_FOUR        /* super-blocks of a row whose sums' lanes are added up together */
 #define VNNI_SUPER_FEW 3    /* rows up to which weights are read row after row, */
-#define VNNI_SUPER_FEW_Q6 6 /* where unpacking sixteen rows takes longer */
+#define VNNI_SUPER_FEW_Q6 8 /* where unpacking sixteen rows takes longer */
 
 /* A row of activations has four sums: of super-blocks 0, 4, 8 and so on, 1, 5 and so on. */
 typedef float vnni_super_sums[SUPER_SUMS][WIDE_HALVES * LANES];
@@ -356,6 +356,7 @@ vnni_super_lines(const struct lanes *l, enum weight_type type, int32_t bytes,
 VNNI_SUPER_LINES(q4_k, WEIGHT_Q4_K, 144, break)
 VNNI_SUPER_LINES(q5_k, WEIGHT_Q5_K, 176, break)
 VNNI_SUPER_LINES(q6_k, WEIGHT_Q6_K, 210, VNNI_SUPER_CASE(WEIGHT_Q6_K, 210, 4);
-                 VNNI_SUPER_CASE(WEIGHT_Q6_K, 210, 5); VNNI_SUPER_CASE(WEIGHT_Q6_K, 210, 6))
+                 VNNI_SUPER_CASE(WEIGHT_Q6_K, 210, 5); VNNI_SUPER_CASE(WEIGHT_Q6_K, 210, 6);
+                 VNNI_SUPER_CASE(WEIGHT_Q6_K, 210, 7); VNNI_SUPER_CASE(WEIGHT_Q6_K, 210, 8))
 #undef VNNI_SUPER_LINES
 #undef VNNI_SUPER_CASE
