@@ -323,7 +323,7 @@ static inline void octet_k4_scales(const uint8_t *p, struct octet *o)
 }
 
 /* Four blocks of 32 bytes, a block a vector, become dword j of the halves of each in v[j]. */
-static inline void turn_halves(const vi b[4], vi v[4])
+static inline __attribute__((always_inline)) void turn_halves(const vi b[4], vi v[4])
 {
     const vi ab_low = _mm256_unpacklo_epi32(b[0], b[1]),
              ab_high = _mm256_unpackhi_epi32(b[0], b[1]),

@@ -224,6 +224,7 @@ static void pack_super(uint8_t *to, const float *x)
     const float highest = vf_highest(top), scale = highest / PANEL_TOP_BYTE;
     const vf inverse = vf_set1(scale > 0 ? PANEL_TOP_BYTE / highest : 0);
     int16_t sums[8], of_halves[16], less[2][2][4][2]; /* odd, half, pair of blocks */
+    int32_t lane_less[2][2][4];
     for (int b = 0; b < 8; b++) {
         vf v[4];
         vi block[2];
@@ -239,13 +240,28 @@ static void pack_super(uint8_t *to, const float *x)
             for (int i = 0; i < 2; i++)
                 less[b % 2][h][b / 2][i] = (int16_t)(-32 * halves[h][i]);
             of_halves[2 * b + h] = (int16_t)(halves[h][0] + halves[h][1]);
+            lane_less[b % 2][h][b / 2] = -32 * of_halves[2 * b + h];
         }
         sums[b] = (int16_t)(of_halves[2 * b] + of_halves[2 * b + 1]);
     }
     put_float(to + PANEL_OCTET_SCALE, scale);
     memcpy(to + PANEL_SUPER_HALF_SUMS, of_halves, sizeof of_halves);
+    memcpy(to + PANEL_SUPER_LESS, lane_less, sizeof lane_less);
     memcpy(to + PANEL_SUPER_SUMS, sums, sizeof sums);
     memcpy(to + PANEL_SUPER_LESS_32, less, sizeof less);
+}
+
+static void pack_supers(struct panel *p, int32_t row, const float *x)
+{
+    for (int32_t g = 0; g < p->blocks / 8; g++) {
+        uint8_t *to = p->k_octets + octet_offset(p, g, row);
+        const int32_t i = g % PANEL_SUPER_FOUR;
+        uint8_t *scales = to - i * PANEL_OCTET_BYTES + PANEL_SUPER_SCALES;
+        pack_super(to, x + (size_t)g * 256);
+        if (i == 0)
+            memset(scales, 0, PANEL_SUPER_FOUR * sizeof(float));
+        memcpy(scales + (size_t)i * sizeof(float), to + PANEL_OCTET_SCALE, sizeof(float));
+    }
 }
 
 /* Zeros in the last octet of a row, if it has fewer than eight blocks. */
@@ -329,8 +345,8 @@ static void pack(struct panel *p, int32_t row, const float *x)
         pack_block(p, whole, row, tail);
     }
 #if LANES == 8
-    for (int32_t g = 0; has_supers(p) && g < p->blocks / 8; g++)
-        pack_super(p->k_octets + octet_offset(p, g, row), x + (size_t)g * 256);
+    if (has_supers(p))
+        pack_supers(p, row, x);
 #endif
 }
 

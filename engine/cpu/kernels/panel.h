@@ -61,7 +61,10 @@ enum panel_kind {
 #define PANEL_OCTET_LESS_32 576 /* K: of half blocks times -32, in two vectors as the lanes are */
 /* Super-blocks (PANEL_K_OCTETS of one byte) have these instead, and one scale: */
 #define PANEL_SUPER_HALF_SUMS 0 /* int16 [16]: of half blocks, in order */
-#define PANEL_SUPER_SUMS 528    /* int16 [8]: of blocks, in order */
+#define PANEL_SUPER_LESS 64 /* int32: of half blocks times -32, in two vectors as the lanes are */
+#define PANEL_SUPER_SCALES 128 /* of this super-block and the next three, in every fourth one */
+#define PANEL_SUPER_FOUR 4     /* so many */
+#define PANEL_SUPER_SUMS 528   /* int16 [8]: of blocks, in order */
 /* -32 times what each int16 of half a block's products with Q6_K adds up, in two vectors as the
  * planes' lanes are: those sums begin with it. Then they fit all the way: each of the eight
  * products counts as one with -32, and once it is added, as one with at most 31. */

@@ -4,28 +4,39 @@
 #pragma once
 #include "engine/cpu/kernels/octet_tile.h"
 
-#define VNNI_FEW 8 /* rows up to which weights are read row after row */
+#define VNNI_FEW 8   /* rows up to which weights are read row after row */
+#define VNNI_NEAR 32 /* octets of rows of activations that eight weight rows meet at a time, */
+#define VNNI_NEAR_BYTES                                                                            \
+    256 /* where an octet of weights is as large; smaller ones leave room for                      \
+           twice as many before that is faster */
 
-/* A row of weights times `count` rows of activations: the lanes' sums, eight apart in `out`. `last`
- * adds what is left after the whole octets; the loop has no call, so that sums stay in registers.
- */
+/* Some octets of eight weight rows. */
+struct vnni_part {
+    int32_t first, end;
+    bool last;    /* the rows end here */
+    size_t ahead; /* bytes from a weight to the one that is fetched meanwhile */
+};
+
+/* A part of a row of weights times `count` rows of activations: adds to the lanes' sums, eight
+ * apart in `out`. `last` adds what is left after the whole octets; the loop has no call, so that
+ * sums stay in registers. */
 static inline __attribute__((always_inline)) void
 vnni_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shape, int32_t bytes,
-          int32_t r, const uint8_t *const *rows, int count, vf *out)
+          int32_t r, const struct vnni_part *p, const uint8_t *const *rows, int count, vf *out)
 {
     const struct weight *w = l->tile->weight;
     const size_t scales = octet_scales(w);
-    struct octet_at at = octet_place(l, bytes, r, 0);
+    struct octet_at at = octet_place(l, bytes, r, p->first);
     vf sum[VNNI_FEW];
     UNROLL
     for (int t = 0; t < count; t++)
-        sum[t] = vf_zero();
-    const bool copied = l->blocks % 8 && !octet_goes_on(l, bytes, r);
-    const size_t end = (size_t)((l->blocks + (copied ? 0 : 7)) / 8) * PANEL_OCTET_BYTES;
-    for (size_t x = 0; x < end; x += PANEL_OCTET_BYTES) {
+        sum[t] = p->first ? out[8 * t] : vf_zero();
+    const bool copied = p->last && l->blocks % 8 && !octet_goes_on(l, bytes, r);
+    const size_t end = (size_t)(p->end - (copied ? 1 : 0)) * PANEL_OCTET_BYTES;
+    for (size_t x = (size_t)p->first * PANEL_OCTET_BYTES; x < end; x += PANEL_OCTET_BYTES) {
         struct octet o;
         if (count > 3) /* fewer keep up with what the processor fetches by itself */
-            fetch_lines(at.data + SUPER_AHEAD, (size_t)bytes);
+            fetch_lines(at.data + p->ahead, (size_t)bytes);
         unpack(w, &at, &o);
         UNROLL
         for (int t = 0; t < count; t++)
@@ -40,13 +51,23 @@ vnni_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shape
         out[8 * t] = copied ? last(l, r, rows[t] + end, sum[t]) : sum[t];
 }
 
+/* Of many columns, eight weight rows meet as many as lie in the first cache together: a weight row
+ * at a time, all activations would come from the second cache for each. */
 static inline __attribute__((always_inline)) void
 vnni_lines(const struct lanes *l, octet_unpack unpack, octet_last last, int shape, int32_t bytes,
            const uint8_t *const *rows, int count, float *acc)
 {
     vf v[8 * VNNI_FEW];
-    for (int32_t r = 0; r < 8; r++)
-        vnni_line(l, unpack, last, shape, bytes, r, rows, count, v + r);
+    const int32_t octets = (l->blocks + 7) / 8,
+                  most = (bytes < VNNI_NEAR_BYTES ? 2 : 1) * VNNI_NEAR / count,
+                  near = octets > most ? VNNI_NEAR / count : octets;
+    struct vnni_part p = {.ahead = octets > most ? 8 * l->tile->weight->row_bytes : SUPER_AHEAD};
+    for (; p.first < octets; p.first = p.end) {
+        p.last = octets - p.first <= near;
+        p.end = p.last ? octets : p.first + near;
+        for (int32_t r = 0; r < 8; r++)
+            vnni_line(l, unpack, last, shape, bytes, r, &p, rows, count, v + r);
+    }
     UNROLL
     for (int t = 0; t < count; t++)
         vf_store(acc + t * WIDE_HALVES * LANES, sum_lanes(v + 8 * t));

@@ -10,9 +10,10 @@
 #define VNNI_SUPER_MIN OCTET_MIN
 #define VNNI_SUPER_Q6 OCTET_HALVES
 
-#define SUPER_SUMS 4        /* super-blocks of a row whose sums' lanes are added up together */
+#define SUPER_SUMS                                                                                 \
+    PANEL_SUPER_FOUR        /* super-blocks of a row whose sums' lanes are added up together */
 #define VNNI_SUPER_FEW 3    /* rows up to which weights are read row after row, */
-#define VNNI_SUPER_FEW_Q6 6 /* where unpacking sixteen rows takes longer */
+#define VNNI_SUPER_FEW_Q6 8 /* where unpacking sixteen rows takes longer */
 
 /* A row of activations has four sums: of super-blocks 0, 4, 8 and so on, 1, 5 and so on. */
 typedef float vnni_super_sums[SUPER_SUMS][WIDE_HALVES * LANES];
@@ -169,15 +170,19 @@ static inline __attribute__((always_inline)) __m128i vnni_sums_of_four(const __m
     return _mm_add_epi32(_mm_unpacklo_epi64(ab, cd), _mm_unpackhi_epi64(ab, cd));
 }
 
-static inline __m128i vnni_halves_added(vi v)
+/* The same of eight lanes each. */
+static inline __attribute__((always_inline)) __m128i vnni_sums_of_eights(const vi v[4])
 {
-    return _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    const vi ab = vi_add(_mm256_unpacklo_epi32(v[0], v[1]), _mm256_unpackhi_epi32(v[0], v[1])),
+             cd = vi_add(_mm256_unpacklo_epi32(v[2], v[3]), _mm256_unpackhi_epi32(v[2], v[3])),
+             all = vi_add(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
+    return _mm_add_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
 }
 
 struct vnni_super_octet { /* 256 columns of one weight row */
     struct octet codes;   /* as PANEL_K_OCTETS has them */
     vi even, odd;         /* int32: the lanes' scales */
-    vi pairs; /* int16: Q4_K, Q5_K: minima, in the low half; Q6_K: all scales in order */
+    __m128i pairs;        /* int16: Q4_K, Q5_K: minima */
 };
 
 static inline __attribute__((always_inline)) void vnni_octet_k4(bool five, const uint8_t *data,
@@ -192,7 +197,7 @@ static inline __attribute__((always_inline)) void vnni_octet_k4(bool five, const
     const vi scales = _mm256_set1_epi64x((int64_t)octet_k4_numbers(data, &mins));
     o->even = _mm256_shuffle_epi8(scales, even);
     o->odd = _mm256_shuffle_epi8(scales, odd);
-    o->pairs = _mm256_castsi128_si256(_mm_cvtepu8_epi16(_mm_cvtsi64_si128((int64_t)mins)));
+    o->pairs = _mm_cvtepu8_epi16(_mm_cvtsi64_si128((int64_t)mins));
     octet_k4_codes(five, &at, &o->codes);
 }
 
@@ -205,7 +210,6 @@ static inline __attribute__((always_inline)) void vnni_octet_q6(const uint8_t *d
     const __m128i scales = _mm_loadu_si128((const __m128i *)(const void *)(data + 192));
     o->even = _mm256_cvtepi8_epi32(_mm_shuffle_epi8(scales, even));
     o->odd = _mm256_cvtepi8_epi32(_mm_shuffle_epi8(scales, odd));
-    o->pairs = _mm256_cvtepi8_epi16(scales);
     octet_q6_codes(&at, &o->codes);
 }
 
@@ -218,23 +222,20 @@ vnni_octet(enum weight_type type, const uint8_t *data, struct vnni_super_octet *
         vnni_octet_k4(type == WEIGHT_Q5_K, data, o);
 }
 
-/* A super-block of a weight row times one of activations: four parts of its sum, and of the
+/* A super-block of a weight row times one of activations: eight parts of its sum, and four of the
  * minima's. */
 static inline __attribute__((always_inline)) void vnni_super_dot(const struct vnni_super_octet *o,
                                                                  bool min, const uint8_t *x,
-                                                                 __m128i *total, __m128i *mins)
+                                                                 vi *total, __m128i *mins)
 {
-    const vi even = octet_four_vnni(vi_zero(), &o->codes, 0, x),
-             odd = octet_four_vnni(vi_zero(), &o->codes, 4, x);
-    vi all = vi_add(_mm256_mullo_epi32(even, o->even), _mm256_mullo_epi32(odd, o->odd));
+    const vi even =
+                 octet_four_vnni(min ? vi_zero() : vi_load(x + PANEL_SUPER_LESS), &o->codes, 0, x),
+             odd = octet_four_vnni(min ? vi_zero() : vi_load(x + PANEL_SUPER_LESS + 32), &o->codes,
+                                   4, x);
+    *total = vi_add(_mm256_mullo_epi32(even, o->even), _mm256_mullo_epi32(odd, o->odd));
     if (min)
-        *mins =
-            _mm_madd_epi16(_mm256_castsi256_si128(o->pairs),
-                           _mm_loadu_si128((const __m128i *)(const void *)(x + PANEL_SUPER_SUMS)));
-    else
-        all = _mm256_sub_epi32(
-            all, vi_shl(_mm256_madd_epi16(o->pairs, vi_load(x + PANEL_SUPER_HALF_SUMS)), 5));
-    *total = vnni_halves_added(all);
+        *mins = _mm_madd_epi16(
+            o->pairs, _mm_loadu_si128((const __m128i *)(const void *)(x + PANEL_SUPER_SUMS)));
 }
 
 static inline int32_t vnni_dword(const uint8_t *p)
@@ -267,7 +268,8 @@ vnni_super_four(const uint8_t *data, int32_t n, enum weight_type type, int32_t b
                 const uint8_t *const *rows, int count, size_t at, __m128 *sum)
 {
     const bool min = type != WEIGHT_Q6_K;
-    __m128i total[VNNI_SUPER_FEW_Q6][SUPER_SUMS], mins[VNNI_SUPER_FEW_Q6][SUPER_SUMS];
+    vi total[VNNI_SUPER_FEW_Q6][SUPER_SUMS];
+    __m128i mins[VNNI_SUPER_FEW_Q6][SUPER_SUMS];
     UNROLL
     for (int j = 0; j < SUPER_SUMS; j++) {
         struct vnni_super_octet o;
@@ -277,7 +279,8 @@ vnni_super_four(const uint8_t *data, int32_t n, enum weight_type type, int32_t b
             vnni_octet(type, data + j * (size_t)bytes, &o);
         UNROLL
         for (int t = 0; t < count; t++) {
-            total[t][j] = mins[t][j] = _mm_setzero_si128();
+            total[t][j] = vi_zero();
+            mins[t][j] = _mm_setzero_si128();
             if (j < n)
                 vnni_super_dot(&o, min, rows[t] + at + j * (size_t)PANEL_OCTET_BYTES, &total[t][j],
                                &mins[t][j]);
@@ -290,11 +293,11 @@ vnni_super_four(const uint8_t *data, int32_t n, enum weight_type type, int32_t b
     UNROLL
     for (int t = 0; t < count; t++) {
         const __m128 scale =
-            _mm_castsi128_ps(vnni_dwords(rows[t] + at + PANEL_OCTET_SCALE, PANEL_OCTET_BYTES, n));
+            _mm_loadu_ps((const float *)(const void *)(rows[t] + at + PANEL_SUPER_SCALES));
         if (min)
             sum[t] = _mm_fmadd_ps(_mm_cvtepi32_ps(vnni_sums_of_four(mins[t])),
                                   _mm_mul_ps(minimum, scale), sum[t]);
-        sum[t] = _mm_fmadd_ps(_mm_cvtepi32_ps(vnni_sums_of_four(total[t])),
+        sum[t] = _mm_fmadd_ps(_mm_cvtepi32_ps(vnni_sums_of_eights(total[t])),
                               _mm_mul_ps(factor, scale), sum[t]);
     }
 }
@@ -315,7 +318,9 @@ vnni_super_lines(const struct lanes *l, enum weight_type type, int32_t bytes,
         for (; g + SUPER_SUMS <= octets; g += SUPER_SUMS, data += SUPER_SUMS * (size_t)bytes)
             vnni_super_four(data, SUPER_SUMS, type, bytes, rows, count,
                             (size_t)g * PANEL_OCTET_BYTES, s);
-        if (g < octets)
+        if (octets - g == 3) /* 768 columns, as many experts have */
+            vnni_super_four(data, 3, type, bytes, rows, count, (size_t)g * PANEL_OCTET_BYTES, s);
+        else if (g < octets)
             vnni_super_four(data, octets - g, type, bytes, rows, count,
                             (size_t)g * PANEL_OCTET_BYTES, s);
         UNROLL
@@ -351,6 +356,7 @@ vnni_super_lines(const struct lanes *l, enum weight_type type, int32_t bytes,
 VNNI_SUPER_LINES(q4_k, WEIGHT_Q4_K, 144, break)
 VNNI_SUPER_LINES(q5_k, WEIGHT_Q5_K, 176, break)
 VNNI_SUPER_LINES(q6_k, WEIGHT_Q6_K, 210, VNNI_SUPER_CASE(WEIGHT_Q6_K, 210, 4);
-                 VNNI_SUPER_CASE(WEIGHT_Q6_K, 210, 5); VNNI_SUPER_CASE(WEIGHT_Q6_K, 210, 6))
+                 VNNI_SUPER_CASE(WEIGHT_Q6_K, 210, 5); VNNI_SUPER_CASE(WEIGHT_Q6_K, 210, 6);
+                 VNNI_SUPER_CASE(WEIGHT_Q6_K, 210, 7); VNNI_SUPER_CASE(WEIGHT_Q6_K, 210, 8))
 #undef VNNI_SUPER_LINES
 #undef VNNI_SUPER_CASE
