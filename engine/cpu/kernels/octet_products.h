@@ -1,7 +1,7 @@
 /* Products of octets of weights with octets of activations. The products of a block are summed
  * exactly in int32; lane c of a row's sum takes blocks c, c + 8, c + 16 and so on one after the
  * other (as PANEL_K_OCTETS has them: its own), so a row's result is the same whatever else is
- * computed. */
+ * computed. And where a weight row's octets lie. */
 #pragma once
 #include "engine/cpu/kernels/octet_formats.h"
 
@@ -280,3 +280,92 @@ OCTET_ROWS(octet_rows_less_127, OCTET_LESS(127))
 OCTET_ROWS(octet_rows_k, OCTET_K)
 OCTET_ROWS(octet_rows_q6_k, OCTET_Q6_K)
 #undef OCTET_ROWS
+
+/* Blocks left of a row whose number is no multiple of eight, zeros after them. */
+struct octet_tail {
+    uint8_t data[8 * 34 + 32], scales[32], biases[32];
+};
+
+static size_t scale_bytes(const struct weight *w)
+{
+    return w->scale_type == SCALE_F32 ? 4 : w->scale_type == SCALE_E8M0 ? 1 : 2;
+}
+
+/* Bytes of an octet's scales, where they lie apart. */
+static inline size_t octet_scales(const struct weight *w)
+{
+    if (w->type != WEIGHT_AFFINE)
+        return w->type == WEIGHT_MXFP4 ? 8 : 0;
+    return (w->group == 32 ? 8 : w->group == 64 ? 4 : 2) * scale_bytes(w);
+}
+
+/* Where octet g of row r lies in the weight. */
+static inline __attribute__((always_inline)) struct octet_at
+octet_place(const struct lanes *l, int32_t bytes, int32_t r, int32_t g)
+{
+    const size_t first = (size_t)g * octet_scales(l->tile->weight);
+    struct octet_at at = {.data = l->data[r] + (size_t)g * (size_t)bytes};
+    at.scales = l->scales[r] ? l->scales[r] + first : NULL;
+    at.biases = l->biases[r] ? l->biases[r] + first : NULL;
+    return at;
+}
+
+/* A copy of what is left of row r from octet g on, in `tail`. */
+static __attribute__((noinline)) struct octet_at octet_place_tail(const struct lanes *l,
+                                                                  int32_t bytes, int32_t r,
+                                                                  int32_t g,
+                                                                  struct octet_tail *tail)
+{
+    const struct weight *w = l->tile->weight;
+    const struct octet_at at = octet_place(l, bytes, r, g);
+    const size_t n = (size_t)(l->blocks - g * 8);
+    const size_t scales = w->type == WEIGHT_AFFINE ? n * 32 / (size_t)w->group * scale_bytes(w) : n;
+    memset(tail, 0, sizeof *tail);
+    memcpy(tail->data, at.data, n * (size_t)bytes / 8);
+    if (at.scales)
+        memcpy(tail->scales, at.scales, scales);
+    if (at.biases)
+        memcpy(tail->biases, at.biases, scales);
+    return (struct octet_at){tail->data, tail->scales, tail->biases};
+}
+
+/* What follows row r's last block is blocks of the same matrix: they may be read as the rest of its
+ * last octet, in which activations are zeros, so they add nothing. */
+static inline bool octet_goes_on(const struct lanes *l, int32_t bytes, int32_t r)
+{
+    const struct weight *w = l->tile->weight;
+    const size_t blocks = (size_t)l->blocks, scales = octet_scales(w) * blocks / 8;
+    return l->row[r] + 8 < w->rows && w->row_bytes == (size_t)bytes * blocks / 8 && blocks >= 4 &&
+           (!scales || w->scale_row_bytes == scales);
+}
+
+/* Whether a weight row is fetched ahead: what follows the weights by itself finds a large matrix,
+ * but experts only after a while. */
+static inline bool octet_ahead(const struct lanes *l, int count)
+{
+    return count > 1 || l->tile->weight->n_matrix > 1;
+}
+
+/* Whether row r's last octet is read from a copy. */
+static inline __attribute__((always_inline)) bool octet_copied(const struct lanes *l, int32_t bytes,
+                                                               int32_t r)
+{
+    return l->blocks % 8 && !octet_goes_on(l, bytes, r);
+}
+
+/* Octets that are read where they lie. */
+static inline int32_t octet_whole(const struct lanes *l, bool copied)
+{
+    return (l->blocks + (copied ? 0 : 7)) / 8;
+}
+
+/* Lane r of the result: the lanes of v[r] summed. */
+static inline vf sum_lanes(const vf v[8])
+{
+    vf a[4];
+    UNROLL
+    for (int i = 0; i < 4; i++)
+        a[i] = _mm256_hadd_ps(v[2 * i], v[2 * i + 1]);
+    const vf low = _mm256_hadd_ps(a[0], a[1]), high = _mm256_hadd_ps(a[2], a[3]);
+    return vf_add(_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31));
+}

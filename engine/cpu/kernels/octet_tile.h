@@ -28,67 +28,9 @@ struct octet_format {
     /* Weight rows one after the other, for n rows of activations: at most OCTET_FEW of planes,
      * OCTET_FEW_PAIRS of pairs. */
     void (*few)(const struct lanes *l, const uint8_t *const *rows, int32_t n, float *acc);
+    /* The same, at most OCTET_FEW, for activations of one byte. */
     void (*few_byte)(const struct lanes *l, const uint8_t *const *rows, int32_t n, float *acc);
 };
-
-/* Blocks left of a row whose number is no multiple of eight, zeros after them. */
-struct octet_tail {
-    uint8_t data[8 * 34 + 32], scales[32], biases[32];
-};
-
-static size_t scale_bytes(const struct weight *w)
-{
-    return w->scale_type == SCALE_F32 ? 4 : w->scale_type == SCALE_E8M0 ? 1 : 2;
-}
-
-/* Bytes of an octet's scales, where they lie apart. */
-static inline size_t octet_scales(const struct weight *w)
-{
-    if (w->type != WEIGHT_AFFINE)
-        return w->type == WEIGHT_MXFP4 ? 8 : 0;
-    return (w->group == 32 ? 8 : w->group == 64 ? 4 : 2) * scale_bytes(w);
-}
-
-/* Where octet g of row r lies in the weight. */
-static inline __attribute__((always_inline)) struct octet_at
-octet_place(const struct lanes *l, int32_t bytes, int32_t r, int32_t g)
-{
-    const size_t first = (size_t)g * octet_scales(l->tile->weight);
-    struct octet_at at = {.data = l->data[r] + (size_t)g * (size_t)bytes};
-    at.scales = l->scales[r] ? l->scales[r] + first : NULL;
-    at.biases = l->biases[r] ? l->biases[r] + first : NULL;
-    return at;
-}
-
-/* A copy of what is left of row r from octet g on, in `tail`. */
-
-static __attribute__((noinline)) struct octet_at octet_place_tail(const struct lanes *l,
-                                                                  int32_t bytes, int32_t r,
-                                                                  int32_t g,
-                                                                  struct octet_tail *tail)
-{
-    const struct weight *w = l->tile->weight;
-    const struct octet_at at = octet_place(l, bytes, r, g);
-    const size_t n = (size_t)(l->blocks - g * 8);
-    const size_t scales = w->type == WEIGHT_AFFINE ? n * 32 / (size_t)w->group * scale_bytes(w) : n;
-    memset(tail, 0, sizeof *tail);
-    memcpy(tail->data, at.data, n * (size_t)bytes / 8);
-    if (at.scales)
-        memcpy(tail->scales, at.scales, scales);
-    if (at.biases)
-        memcpy(tail->biases, at.biases, scales);
-    return (struct octet_at){tail->data, tail->scales, tail->biases};
-}
-
-/* What follows row r's last block is blocks of the same matrix: they may be read as the rest of its
- * last octet, in which activations are zeros, so they add nothing. */
-static inline bool octet_goes_on(const struct lanes *l, int32_t bytes, int32_t r)
-{
-    const struct weight *w = l->tile->weight;
-    const size_t blocks = (size_t)l->blocks, scales = octet_scales(w) * blocks / 8;
-    return l->row[r] + 8 < w->rows && w->row_bytes == (size_t)bytes * blocks / 8 && blocks >= 4 &&
-           (!scales || w->scale_row_bytes == scales);
-}
 
 typedef vf (*octet_last)(const struct lanes *l, int32_t r, const uint8_t *x, vf sum);
 
@@ -109,10 +51,8 @@ octet_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shap
         x[t] = rows[t];
         sum[t] = vf_zero();
     }
-    /* What follows the weights by itself finds a large matrix, but experts only after a while. */
-    const bool ahead = count > 1 || w->n_matrix > 1;
-    const bool copied = l->blocks % 8 && !octet_goes_on(l, bytes, r);
-    for (int32_t g = (l->blocks + (copied ? 0 : 7)) / 8; g > 0; g--) {
+    const bool ahead = octet_ahead(l, count), copied = octet_copied(l, bytes, r);
+    for (int32_t g = octet_whole(l, copied); g > 0; g--) {
         struct octet o;
         if (ahead)
             fetch_lines(at.data + SUPER_AHEAD, (size_t)bytes);
@@ -131,17 +71,6 @@ octet_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shap
         out[8 * t] = copied ? last(l, r, x[t], sum[t]) : sum[t];
 }
 
-/* Lane r of the result: the lanes of v[r] summed. */
-static inline vf sum_lanes(const vf v[8])
-{
-    vf a[4];
-    UNROLL
-    for (int i = 0; i < 4; i++)
-        a[i] = _mm256_hadd_ps(v[2 * i], v[2 * i + 1]);
-    const vf low = _mm256_hadd_ps(a[0], a[1]), high = _mm256_hadd_ps(a[2], a[3]);
-    return vf_add(_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31));
-}
-
 /* Eight rows of weights times `count` rows of activations. */
 static inline __attribute__((always_inline)) void
 octet_lines(const struct lanes *l, octet_unpack unpack, octet_last last, int shape, int32_t bytes,
@@ -153,6 +82,147 @@ octet_lines(const struct lanes *l, octet_unpack unpack, octet_last last, int sha
     UNROLL
     for (int t = 0; t < count; t++)
         vf_store(acc + t * LANES, sum_lanes(v + 8 * t));
+}
+
+/* Q8_0 with activations of one byte: pairs of int16 are the bytes of a weight in their upper
+ * halves. Sums are 256 times too large, still exact in int32, and a pair costs one instruction
+ * where the sign had to be drawn down to the lower half. What is multiplied next is unpacked piece
+ * by piece between products: unpacked at once it waits behind all of them, and its sixteen vectors
+ * find no registers. */
+#define EIGHT_BLOCK 34 /* bytes */
+#define EIGHT_OCTET (8 * EIGHT_BLOCK)
+
+/* Where the compiler shall compute v: it would rather do so right before v's first use. */
+static inline vi eight_now(vi v)
+{
+    __asm__ volatile("" : "+x"(v));
+    return v;
+}
+
+/* One row's products with a vector of pairs, in this place. */
+static inline __attribute__((always_inline)) void eight_step(vi q, const uint8_t *x, bool first,
+                                                             vi *sum)
+{
+    const vi *columns = (const vi *)(const void *)x;
+    vi product;
+    if (first)
+        __asm__ volatile("vpmaddwd %1, %2, %0" : "=x"(*sum) : "m"(*columns), "x"(q));
+    else
+        __asm__ volatile("vpmaddwd %2, %3, %1\n\tvpaddd %1, %0, %0"
+                         : "+x"(*sum), "=&x"(product)
+                         : "m"(*columns), "x"(q));
+}
+
+/* Products of all rows with four columns of eight blocks, of which x + at has the activations. */
+static inline __attribute__((always_inline)) void
+eight_columns(vi v, const uint8_t *const *x, size_t at, bool first, int count, vi *sum)
+{
+    const vi even = eight_now(vi_shl16(v, 8));
+    UNROLL
+    for (int t = 0; t < count; t++)
+        eight_step(even, x[t] + at, first, &sum[t]);
+    const vi odd = eight_now(vi_and(v, _mm256_set1_epi16((short)0xff00)));
+    UNROLL
+    for (int t = 0; t < count; t++)
+        eight_step(odd, x[t] + at + 32, false, &sum[t]);
+}
+
+/* Products with sixteen columns of eight blocks in v, and v becomes those at `next`. */
+static inline __attribute__((always_inline)) void
+eight_half(vi v[4], const uint8_t *next, const uint8_t *const *x, size_t at, int count, vi *sum)
+{
+    vi part[4], ab[2], cd[2];
+    UNROLL
+    for (int i = 0; i < 4; i++)
+        part[i] = eight_now(two_rows(next + i * EIGHT_BLOCK, next + (i + 4) * EIGHT_BLOCK));
+    eight_columns(v[0], x, at, at == 0, count, sum);
+    ab[0] = eight_now(_mm256_unpacklo_epi32(part[0], part[1]));
+    ab[1] = eight_now(_mm256_unpackhi_epi32(part[0], part[1]));
+    eight_columns(v[1], x, at + 64, false, count, sum);
+    cd[0] = eight_now(_mm256_unpacklo_epi32(part[2], part[3]));
+    cd[1] = eight_now(_mm256_unpackhi_epi32(part[2], part[3]));
+    eight_columns(v[2], x, at + 128, false, count, sum);
+    v[0] = eight_now(_mm256_unpacklo_epi64(ab[0], cd[0]));
+    v[1] = eight_now(_mm256_unpackhi_epi64(ab[0], cd[0]));
+    eight_columns(v[3], x, at + 192, false, count, sum);
+    v[2] = eight_now(_mm256_unpacklo_epi64(ab[1], cd[1]));
+    v[3] = eight_now(_mm256_unpackhi_epi64(ab[1], cd[1]));
+}
+
+/* What is left of row r after its whole octets. */
+static __attribute__((noinline)) vf eight_last(const struct lanes *l, int32_t r, const uint8_t *x,
+                                               vf sum)
+{
+    struct octet o;
+    struct octet_tail tail;
+    const struct octet_join join = octet_join();
+    const struct octet_at at = octet_place_tail(l, EIGHT_OCTET, r, l->blocks / 8, &tail);
+    octet_q8_0(&at, &o);
+    return octet_dot(&o, OCTET_PLAIN, x, &join, sum);
+}
+
+/* A row of weights times a few rows of activations: the lanes' sums. */
+static inline __attribute__((always_inline)) void
+eight_line(const struct lanes *l, int32_t r, const uint8_t *const *rows, int count, vf *out)
+{
+    const uint8_t *data = l->data[r], *x[OCTET_FEW];
+    vf sum[OCTET_FEW];
+    vi v[4];
+    UNROLL
+    for (int t = 0; t < count; t++) {
+        x[t] = rows[t];
+        sum[t] = vf_zero();
+    }
+    const bool ahead = octet_ahead(l, count), copied = octet_copied(l, EIGHT_OCTET, r);
+    int32_t g = octet_whole(l, copied);
+    if (g) {
+        BLOCKS_APART(blocks, data, EIGHT_BLOCK);
+        load_rows16(blocks, 2, v);
+    }
+    for (; g > 0; g--) {
+        const uint8_t *next = g > 1 ? data + EIGHT_OCTET : data; /* nothing is past the last */
+        vi all[OCTET_FEW];
+        if (ahead)
+            fetch_lines(data + SUPER_AHEAD, EIGHT_OCTET);
+        eight_half(v, data + 18, x, 0, count, all);
+        const vf scale = _mm256_cvtph_ps(words_apart(data, EIGHT_BLOCK));
+        eight_half(v, next + 2, x, 256, count, all);
+        UNROLL
+        for (int t = 0; t < count; t++) {
+            sum[t] = vf_fma(vf_from_int(vi_sar(all[t], 8)),
+                            vf_mul(scale, floats_at(x[t] + PANEL_OCTET_SCALE)), sum[t]);
+            x[t] += PANEL_OCTET_BYTES;
+        }
+        data = next;
+    }
+    UNROLL
+    for (int t = 0; t < count; t++)
+        out[8 * t] = copied ? eight_last(l, r, x[t], sum[t]) : sum[t];
+}
+
+/* Eight rows of weights times `count` rows of activations. */
+static inline __attribute__((always_inline)) void
+eight_lines(const struct lanes *l, const uint8_t *const *rows, int count, float *acc)
+{
+    vf v[8 * OCTET_FEW];
+    for (int32_t r = 0; r < 8; r++)
+        eight_line(l, r, rows, count, v + r);
+    UNROLL
+    for (int t = 0; t < count; t++)
+        vf_store(acc + t * LANES, sum_lanes(v + 8 * t));
+}
+
+static __attribute__((noinline)) void eight_few(const struct lanes *l, const uint8_t *const *rows,
+                                                int32_t n, float *acc)
+{
+    if (n == 1)
+        eight_lines(l, rows, 1, acc);
+    else if (n == 2)
+        eight_lines(l, rows, 2, acc);
+    else if (n == 3)
+        eight_lines(l, rows, 3, acc);
+    else
+        eight_lines(l, rows, OCTET_FEW, acc);
 }
 
 /* Bytes become pairs. */
@@ -258,7 +328,12 @@ static const struct octet_format *octet_format(const struct weight *w)
         [8] = OCTET_ENTRY(octet_affine_8, min, BYTE, 256)};
     static const struct octet_format others[WEIGHT__N] = {
         [WEIGHT_MXFP4] = OCTET_BYTE_ENTRY(octet_mxfp4, less_12, NIBBLE, 128),
-        [WEIGHT_Q8_0] = OCTET_ENTRY(octet_q8_0, plain, BYTE, 272),
+        [WEIGHT_Q8_0] = {.unpack = octet_q8_0_unpack,
+                         .run = octet_rows_plain,
+                         .bytes = EIGHT_OCTET,
+                         .kind = PANEL_BYTE_OCTETS,
+                         .few = octet_q8_0_few,
+                         .few_byte = eight_few},
         [WEIGHT_Q4_0] = OCTET_BYTE_ENTRY(octet_q4_0, less_8, PLANE, 144),
         [WEIGHT_Q4_1] = OCTET_BYTE_ENTRY(octet_q4_1, min, PLANE, 160),
         [WEIGHT_Q4_K] = OCTET_SUPER_ENTRY(q4_k, k, 144),
@@ -282,10 +357,16 @@ static inline unsigned octet_kinds(const struct weight *w)
     return f ? f->kind | (f->planes ? PANEL_OCTET_PLANES : 0u) : 0u;
 }
 
-/* Whether bytes of the weights are multiplied with activations of one byte. */
-static inline bool octet_one(const struct lanes *l, const struct octet_format *f)
+/* Whether the format has a way for activations of one byte, and these are such. */
+static inline bool octet_one(const struct tile *t, const struct octet_format *f)
 {
-    return f->few_byte && l->tile->panel->kinds & PANEL_ONE_BYTE;
+    return f->few_byte && t->panel->kinds & PANEL_ONE_BYTE;
+}
+
+/* Rows of activations that a weight row at once is read for. */
+static inline int32_t octet_most(const struct tile *t, const struct octet_format *f)
+{
+    return f->planes || octet_one(t, f) ? OCTET_FEW : OCTET_FEW_PAIRS;
 }
 
 /* Two rows of weights, octet g, unpacked. */
@@ -353,9 +434,8 @@ static void octet_tile(const struct lanes *l, float *acc)
     const struct panel *p = t->panel;
     const struct octet_format *f = octet_format(t->weight);
     const uint8_t *from = octet_panel(p, f);
-    const bool one = octet_one(l, f), few = one || !f->planes || p->kinds & PANEL_OCTET_PLANES;
-    const int32_t most = f->planes ? OCTET_FEW : OCTET_FEW_PAIRS;
-    const int32_t part = f->planes && few ? most : OCTET_PART;
+    const bool one = octet_one(t, f), few = one || !f->planes || p->kinds & PANEL_OCTET_PLANES;
+    const int32_t most = octet_most(t, f), part = f->planes && few ? most : OCTET_PART;
     struct octet_rows x;
     for (int32_t first = 0; first < t->n; first += x.n) {
         x.n = t->n - first < part ? t->n - first : part;
@@ -374,10 +454,10 @@ static bool octet_wide(struct lanes l[2], float *acc)
     const struct tile *t = l->tile;
     const struct octet_format *f = octet_format(t->weight);
     const struct wide_format *wide = wide_format(t->weight);
-    if (!f || !wide || t->n <= (f->planes ? OCTET_FEW : OCTET_FEW_PAIRS))
+    if (!f || !wide || t->n <= octet_most(t, f))
         return false;
     wide_fetch_next(l);
-    const bool one = octet_one(l, f);
+    const bool one = octet_one(t, f);
     if (!one && f->planes && t->panel->kinds & PANEL_OCTET_PLANES)
         return false;
     const uint8_t *from = octet_panel(t->panel, f);
@@ -388,7 +468,7 @@ static bool octet_wide(struct lanes l[2], float *acc)
     if (one && super_format(t->weight))
         super_tile(l, super_format(t->weight), &x, acc);
     else
-        wide_tile(l, wide, !one, &x, acc);
+        wide_tile(l, wide, !one || !wide->bytes, &x, acc);
     return true;
 }
 
@@ -398,7 +478,7 @@ static int32_t octet_few_tiles(const struct tile *t, float *acc)
 {
     const struct octet_format *f = octet_format(t->weight);
     const int32_t count = wide_whole(t);
-    if (!f || t->n > (f->planes ? OCTET_FEW : OCTET_FEW_PAIRS) || count <= 1)
+    if (!f || t->n > octet_most(t, f) || count <= 1)
         return 0;
     struct lanes l[WIDE_HALVES];
     float part[OCTET_FEW * LANES];
