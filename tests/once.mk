@@ -18,9 +18,10 @@ test_helpers = $(filter-out $(TESTS),$(check_PROGRAMS))
 
 check-optimised: all
 	$(MAKE) $(AM_MAKEFLAGS) check_PROGRAMS="$(OPTIMISED_TESTS) $(test_helpers)" TESTS="$(OPTIMISED_TESTS)" check-TESTS
-# The rooms that compute, so that a build may optimise these alone: elsewhere that costs a sanitized build more than it gives.
+# The rooms that compute, and the tests that compute the same slowly, so that a build may optimise these alone: elsewhere that costs a
+# sanitized build more than it gives.
 computing: $(BUILT_SOURCES)
-	$(MAKE) $(AM_MAKEFLAGS) $(filter-out libsluice-fcgi.a libsluice-sql.a libsluice-reader.a,$(noinst_LIBRARIES))
+	$(MAKE) $(AM_MAKEFLAGS) $(filter-out libsluice-fcgi.a libsluice-sql.a libsluice-reader.a,$(noinst_LIBRARIES)) $(CPU_TESTS)
 # The programs and their tests, without page and documents, which are the other build's.
 programs: $(BUILT_SOURCES)
 	$(MAKE) $(AM_MAKEFLAGS) $(bin_PROGRAMS) $(pkglibexec_PROGRAMS) $(SANITIZED_TESTS) $(test_helpers)

@@ -5,7 +5,7 @@ import { eventually, joined, start } from './harness.mjs';
 
 let s;
 before(async () => {
-  s = await start();
+  s = await start({ allThreads: true });
   await s.json('PATCH', '/api/admin/settings', { user_max_jobs: 0 }); // all of one user
 });
 after(() => s?.stop());

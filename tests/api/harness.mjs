@@ -148,7 +148,8 @@ function lendShaders(from, to) {
 }
 
 /** One running server. options: fake (engine), args (of `sluice up`), model, under (a command that runs it: ['nice', '-n', '5']),
- * owner (uid of the folder, for --user), first (its own first start). */
+ * owner (uid of the folder, for --user), first (its own first start), allThreads (as many as there are cores: beside other tests they wait for each
+ * other by turning, which takes a third of the engine's time; the few tests that are about them say so). */
 export async function start(options = {}) {
   const kept = ownFirst(options) ? null : await firstStart(options.fake);
   const dir = mkdtempSync(path.join(os.tmpdir(), 'slt-'));
@@ -185,7 +186,7 @@ class Server {
     const envFile = path.join(this.dir, 'env');
     const args = ['up', '--state', path.join(this.dir, 'state'), '--port', String(this.port), '--env-file', envFile,
       '--bin-dir', this.places.binDir, '--share-dir', this.places.share, '--model', this.options.model ?? demo,
-      '--backend', 'cpu', ...(this.options.args ?? [])];
+      '--backend', 'cpu', ...(this.options.allThreads ? [] : ['--threads', '1']), ...(this.options.args ?? [])];
     const [command, ...words] = [...(this.options.under ?? []), program('sluice')];
     const env = { ...process.env };
     if (args.includes('vulkan')) {

@@ -21,7 +21,7 @@ test('the plan says who computes experts without a slot', { skip }, () => {
 });
 
 test('the processor computes them, and each is counted once', { skip }, async () => {
-  const s = await start({ args: [...ARGS, '--hybrid-experts', 'cpu'] });
+  const s = await start({ args: [...ARGS, '--hybrid-experts', 'cpu'], allThreads: true });
   open.push(s);
   const r = await s.chat({ messages: [{ role: 'user', content: 'Hello' }], max_tokens: 12, temperature: 0 });
   assert.equal(r.status, 200, r.text);

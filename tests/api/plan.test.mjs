@@ -151,7 +151,7 @@ async function nearAllocated(s, bytes) {
 
 /** A server by these options, with all of the above. */
 async function check(args, strategy, t, options = {}) {
-  const s = await start({ args, ...options });
+  const s = await start({ args, allThreads: true, ...options });
   open.push(s);
   const plan = await checkPlan(s, args, strategy);
   let { grown, kernel, last } = await checkAnswers(s, strategy);
