@@ -19,7 +19,8 @@ static bool sleeps(const struct request *r)
 {
     const struct worker *w = r->worker;
     const struct shared_local *l = w->local_id ? local_model_state(w->shared, w->local_id) : NULL;
-    return w->local_id && (!l || l->state != LOCAL_READY);
+    const int32_t state = l ? l->state : LOCAL_COLD; /* read once: another process sets it */
+    return w->local_id && state != LOCAL_READY && state != LOCAL_LOADING;
 }
 
 /* A zeroed page for one that sleeps: it has no slots. */
@@ -92,7 +93,7 @@ static bool show_props(struct request *r, struct err *e)
     cJSON_AddBoolToObject(modalities, "vision", false);
     cJSON_AddBoolToObject(modalities, "audio", false);
     cJSON_AddStringToObject(o, "build_info", "sluice-" PACKAGE_VERSION);
-    cJSON_AddBoolToObject(o, "is_sleeping", sleeps(r));
+    cJSON_AddBoolToObject(o, "is_sleeping", page.state != ENGINE_READY);
     if (ok)
         reply_json(r, 200, o);
     cJSON_Delete(o);

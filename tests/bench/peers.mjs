@@ -81,12 +81,16 @@ const own = Object.keys(programs).filter((name) => name.startsWith('sluice')), o
 console.log(`| kernels, file | what | ${Object.keys(programs).join(' | ')} | of the bound | to the better peer (least, most) | at the bound | rounds |\n| --- | --- |${' --- |'.repeat(Object.keys(programs).length + 4)}`);
 for (const key of new Set(rounds.map((r) => `${r.isa}, ${r.model}`))) {
   const mine = rounds.filter((r) => `${r.isa}, ${r.model}` === key);
-  for (const what of Object.keys(mine[0][own[0]]).filter((k) => k === 'pp' || k.startsWith('decode_'))) {
+  for (const what of [...new Set(mine.flatMap((r) => Object.keys(r[own[0]] ?? {})))].filter((k) => k === 'pp' || k.startsWith('decode_'))) {
     const of = (name) => say(median(mine.map((r) => r[name]?.[what])), 1);
-    const ratios = (name) => mine.map((r) => r[name]?.[what] / Math.max(...others.map((peerName) => r[peerName]?.[what]).filter(Number.isFinite))).filter(Number.isFinite);
-    const ratio = (name) => { const all = ratios(name); return `${say(median(all), 2)} (${say(Math.min(...all), 2)}, ${say(Math.max(...all), 2)})`; };
-    // What the ratio would be if ours read at the bound all the time: no kernel gets more against that peer on that machine.
-    const most = (name) => say(median(ratios(name).map((x, n) => x / mine[n][name].bound[what])), 2);
+    const best = (r) => { const all = others.map((name) => r[name]?.[what]).filter(Number.isFinite); return all.length ? Math.max(...all) : NaN; };
+    const ratios = (name) => mine.map((r) => r[name]?.[what] / best(r));
+    const ratio = (name) => {
+      const all = ratios(name).filter(Number.isFinite);
+      return `${say(median(all), 2)} (${say(Math.min(...all), 2)}, ${say(Math.max(...all), 2)})`;
+    };
+    // What the ratio would be if ours read as fast as the probe all the time; prompts have no such bound.
+    const most = (name) => say(median(ratios(name).map((x, n) => x / mine[n][name]?.bound?.[what])), 2);
     const bound = (name) => { const share = median(mine.map((r) => r[name]?.bound?.[what])); return Number.isFinite(share) ? `${say(100 * share, 0)} %` : '-'; };
     console.log(`| ${key} | ${what === 'pp' ? `pp${v.prompt}` : what.replace('decode_', 'decode, streams: ')} | ${Object.keys(programs).map(of).join(' | ')} | ${own.map(bound).join('; ')} | ${own.map(ratio).join('; ')} | ${own.map(most).join('; ')} | ${mine.length} |`);
   }

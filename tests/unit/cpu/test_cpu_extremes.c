@@ -1,6 +1,6 @@
-/* Products of K-quants with activations of one byte where all numbers are as large as they can be:
- * sums in 16 bits must hold them. Activations of 1 and -1 are exact, so the result is as well but
- * for the rounding of floats. */
+/* Products of K-quants and Q8_0 with activations of one byte where all numbers are as large as they
+ * can be: sums in 16 bits must hold them, and those in 32 of what is 256 times too large.
+ * Activations of 1 and -1 are exact, so the result is as well but for the rounding of floats. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,13 +28,18 @@ static void fill_x(void)
             x[i][c] = (c / alike[i] + i) % 2 ? -1 : 1;
 }
 
-/* Scales of the largest size, and numbers that all have these bits. */
+/* Scales of the largest size, and numbers that all have these bits; Q8_0: numbers of that size. */
 static void fill_weight(struct random_weight *r, uint8_t bits, uint8_t scale)
 {
-    const size_t bytes = r->w.type == WEIGHT_Q4_K ? 144 : r->w.type == WEIGHT_Q5_K ? 176 : 210;
+    const size_t bytes = r->w.type == WEIGHT_Q8_0   ? 34
+                         : r->w.type == WEIGHT_Q4_K ? 144
+                         : r->w.type == WEIGHT_Q5_K ? 176
+                                                    : 210;
     for (size_t at = 0; at < ROWS * r->w.row_bytes; at += bytes) {
         uint8_t *block = r->data + at;
-        if (r->w.type == WEIGHT_Q6_K) {
+        if (r->w.type == WEIGHT_Q8_0) {
+            memset(block + 2, scale, 32);
+        } else if (r->w.type == WEIGHT_Q6_K) {
             memset(block, bits, 192);
             memset(block + 192, scale, 16);
         } else {
@@ -80,14 +85,15 @@ static void test_sums_hold_the_largest_numbers(void **state)
     fill_x();
     for (int f = 0; f < n_weight_forms; f++) {
         struct random_weight r;
-        if (weight_forms[f].type < WEIGHT_Q4_K || weight_forms[f].type > WEIGHT_Q6_K)
+        if (weight_forms[f].type != WEIGHT_Q8_0 &&
+            (weight_forms[f].type < WEIGHT_Q4_K || weight_forms[f].type > WEIGHT_Q6_K))
             continue;
         random_weight_init(&r, &weight_forms[f], 1, ROWS, COLS, 0, 1);
         for (int b = 0; b < 3; b++)
             for (int s = 0; s < 2; s++) {
                 fill_weight(&r, bits[b], scales[s]);
                 for (int i = 0; kernels_available(i); i++)
-                    for (int n = 1; n <= N; n += n < 4 ? 1 : 5)
+                    for (int n = 1; n <= N; n += n < 4 ? 1 : n < 8 ? 4 : 1)
                         check(kernels_available(i), &r.w, n);
             }
         random_weight_fini(&r);
