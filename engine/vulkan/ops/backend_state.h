@@ -55,8 +55,8 @@ struct step_memory {
     int32_t (*rows)[4];  /* [max_rows] token, position, table, switches: see Rows in
                             shaders/include/common.glsl */
     int32_t (*tiles)[4]; /* [tile_cap] first row, count: runs of rows of one sequence */
-    /* The same for what the last layer does behind its keys and values: rows that nobody wants are
-     * dead, tiles of such rows alone empty */
+    /* The same for what the last layer does behind its keys and values, or its recurrent state:
+     * rows that nobody wants are dead, tiles of such rows alone empty */
     int32_t (*last_rows)[4], (*last_tiles)[4];
     int32_t *outs; /* [max_rows] row of each wanted output */
     int32_t (

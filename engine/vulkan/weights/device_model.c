@@ -328,8 +328,7 @@ static bool count_slots(struct device_model *m, const struct model_plan *plan, u
                    bytes, one + rounding);
 }
 
-/* The shared expert's down matrix is packed as those of routed ones, for one shader multiplies
- * both.
+/* The shared expert's down matrix is packed as the routed ones', for one shader may multiply both.
  */
 static bool plan_shared(struct device_model *d, const struct moe_plan *p, struct device_layer *l,
                         struct err *e)
