@@ -31,8 +31,7 @@ static void fill_x(int cols, unsigned seed)
     unsigned state = seed;
     for (int i = 0; i < MAX_N; i++)
         for (int c = 0; c < cols; c++)
-            x[i][c] =
-                random_unit(&state) * (c % 97 == 5 ? 30 : 1); /* outliers, as in real activations */
+            x[i][c] = random_unit(&state) * (c % 97 == 5 ? 30 : 1); /* outliers, as in models */
 }
 
 struct packed {
@@ -212,10 +211,9 @@ static void test_a_row_does_not_depend_on_its_company(void **state)
 {
     for (int f = 0; f < 2 * n_weight_forms; f++) { /* experts' few rows go other ways */
         struct random_weight r;
-        /* Five super-blocks: four are added up together. Others' rows end within an octet. */
         const int step = weight_forms[f / 2].cols_step, cols = 1280 + (step < 256 ? step : 0);
         random_weight_init(&r, &weight_forms[f / 2], 1 + f % 2, 16, cols, 0, 3);
-        fill_x(cols, 11);
+        fill_x(cols, 11); /* of five super-blocks four go together; others end in an octet */
         for (int i = 0; kernels_available(i); i++) {
             check_company(kernels_available(i), &r.w, false);
             check_company(kernels_available(i), &r.w, true);
