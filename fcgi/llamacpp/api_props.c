@@ -18,8 +18,7 @@
 static bool sleeps(const struct request *r)
 {
     const struct worker *w = r->worker;
-    const struct shared_local *l = w->local_id ? local_model_state(w->shared, w->local_id) : NULL;
-    const int32_t state = l ? l->state : LOCAL_COLD; /* read once: another process sets it */
+    const int state = local_model_state_now(w->shared, w->local_id);
     return w->local_id && state != LOCAL_READY && state != LOCAL_LOADING;
 }
 

@@ -190,8 +190,7 @@ cJSON *model_object_local(struct request *r, const struct store_model *m)
 {
     struct status_page page = {0};
     struct err ignored = {0};
-    const struct shared_local *l = local_model_state(r->worker->shared, m->id);
-    const int state = l ? l->state : LOCAL_COLD;
+    const int state = local_model_state_now(r->worker->shared, m->id);
     const struct worker *w = local_model_of(r->worker, m->id);
     const bool opened = model_name_enter(r, m, &ignored);
     if (opened && state == LOCAL_READY)

@@ -42,6 +42,12 @@ struct shared_local *local_model_state(struct shared *s, int64_t id)
     return NULL;
 }
 
+int local_model_state_now(struct shared *s, int64_t id)
+{
+    const struct shared_local *l = local_model_state(s, id);
+    return l ? l->state : LOCAL_COLD;
+}
+
 int local_models_waiting(const struct shared *s)
 {
     int n = 0;

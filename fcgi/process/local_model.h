@@ -30,6 +30,9 @@ int64_t local_model_of_job(const char *key);
 
 /* Its row in shared memory; NULL: `sluice up` has not seen it yet. */
 struct shared_local *local_model_state(struct shared *s, int64_t id);
+/* Its enum local_state, read once, since another process sets it; LOCAL_COLD for one not seen yet.
+ */
+int local_model_state_now(struct shared *s, int64_t id);
 /* Requests of all users that wait until a model is loaded; each holds a process of the pool. */
 int local_models_waiting(const struct shared *s);
 const char *local_state_name(int state); /* "unloaded", "loading", "ready", "unloading", "failed" */
