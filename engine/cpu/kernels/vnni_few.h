@@ -6,9 +6,9 @@
 
 #define VNNI_FEW 8   /* rows up to which weights are read row after row */
 #define VNNI_NEAR 32 /* octets of rows of activations that eight weight rows meet at a time, */
-#define VNNI_NEAR_BYTES                                                                            \
-    256 /* where an octet of weights is as large; smaller ones leave room for                      \
-           twice as many before that is faster */
+/* where an octet of weights is as large; smaller ones leave room for twice as many before that is
+ * faster */
+#define VNNI_NEAR_BYTES 256
 
 /* Some octets of eight weight rows. */
 struct vnni_part {
@@ -31,7 +31,7 @@ vnni_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shape
     UNROLL
     for (int t = 0; t < count; t++)
         sum[t] = p->first ? out[8 * t] : vf_zero();
-    const bool copied = p->last && l->blocks % 8 && !octet_goes_on(l, bytes, r);
+    const bool copied = p->last && octet_copied(l, bytes, r);
     const size_t end = (size_t)(p->end - (copied ? 1 : 0)) * PANEL_OCTET_BYTES;
     for (size_t x = (size_t)p->first * PANEL_OCTET_BYTES; x < end; x += PANEL_OCTET_BYTES) {
         struct octet o;

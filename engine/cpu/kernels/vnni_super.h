@@ -10,8 +10,8 @@
 #define VNNI_SUPER_MIN OCTET_MIN
 #define VNNI_SUPER_Q6 OCTET_HALVES
 
-#define SUPER_SUMS                                                                                 \
-    PANEL_SUPER_FOUR        /* super-blocks of a row whose sums' lanes are added up together */
+/* Super-blocks of a row whose sums' lanes are added up together */
+#define SUPER_SUMS PANEL_SUPER_FOUR
 #define VNNI_SUPER_FEW 3    /* rows up to which weights are read row after row, */
 #define VNNI_SUPER_FEW_Q6 8 /* where unpacking sixteen rows takes longer */
 
