@@ -20,6 +20,7 @@ static inline VkDeviceAddress record_rows(const struct recorder *r)
 {
     return r->wanted_alone ? r->b->step.at_last_rows : r->b->step.at_rows;
 }
+
 void record_barrier(struct recorder *r);
 /* Buffer and offset of an address in work memory, for copies. False after a failure, which not to
  * find it is. */

@@ -2,11 +2,14 @@
  * file at upload. The same bytes as in the file (never expanded), in an order that lets one thread
  * load 32 columns with 16-byte loads:
  *
- *   f32, f16, bf16  data: the values
- *   mxfp4           data: 16 bytes of codes per 32 columns, as enum mxfp4_codes says; scales: one
- * byte per 32 columns affine          data: `bits` words per 32 columns; scales: scale and bias
- * side by side per group GGUF's blocks   codes' low bits, records of scales, codes' high bits:
- * device_block.h; its MXFP4 becomes mxfp4 as above
+ * f32, f16, bf16: the values.
+ *
+ * mxfp4: 16 bytes of codes per 32 columns, as enum mxfp4_codes says; one byte of scales for them.
+ *
+ * affine: `bits` words per 32 columns; scale and bias side by side per group.
+ *
+ * GGUF's blocks: codes' low bits, records of scales, codes' high bits: device_block.h. Its MXFP4
+ * becomes mxfp4.
  *
  * Rows of n_matrix stacked matrices, and of several matrices laid one below the other, follow each
  * other without gaps. Columns are padded with zeros to a multiple of 32. Pure functions; any

@@ -68,19 +68,25 @@ f16vec2 packed_part_factor(Packed p, bool extreme)
 }
 const float PACKED_LARGE = 16384.0;
 
+/* The top bit of each byte that is more than 128. */
+uint bytes_past_128(uint e)
+{
+    return (((e & 0x7f7f7f7fu) + 0x7f7f7f7fu) & e) & 0x80808080u;
+}
+
 /* The same of a word of four scales at once. */
 bool packed_any_extreme(uint e)
 {
-    return ((((e & 0x7f7f7f7fu) + 0x7f7f7f7fu) & e) & 0x80808080u) != 0;
+    return bytes_past_128(e) != 0;
 }
 
 /* Bytes as they are, where those of the other sum, and what is too small for it, are 0. */
 uint packed_part_factors(uint e, bool extreme)
 {
-    uint is = ((((e & 0x7f7f7f7fu) + 0x7f7f7f7fu) & e) & 0x80808080u) >> 7;
+    uint is = bytes_past_128(e) >> 7;
     e = extreme ? (e & (is * 255)) - is * 14 : e & ~(is * 255);
     if (extreme) { /* no more than 128 */
-        uint past = (((e & 0x7f7f7f7fu) + 0x7f7f7f7fu) & e) & 0x80808080u;
+        uint past = bytes_past_128(e);
         e = (e & ~((past >> 7) * 255)) | past;
     }
     e += 30 * 0x01010101u; /* 128 and more: a factor */
