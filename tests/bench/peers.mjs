@@ -1,6 +1,6 @@
 // This engine beside llama.cpp and ik_llama.cpp on the same GGUF files, by turns; tests/bench/build-peers.sh builds those two.
-// Each round runs every program on every file, each case `--each` times in one process, whose median counts; rounds are appended to a file of JSON lines, so that they can be spread
-// over the quiet minutes of a machine, and the table is of medians over all of them.
+// Each round runs every program on every file, each case `--each` times in one process, whose median counts; rounds are appended to
+// a file of JSON lines, so that they can be spread over the quiet minutes of a machine, and the table is of medians over all of them.
 //
 //   node tests/bench/peers.mjs --peers FOLDER --isa avx2|avx512vnni --out FILE [--rounds 5] [--each 1] [--sluice PROGRAM] [--without NAME]... MODEL.gguf...
 //   node tests/bench/peers.mjs --out FILE --table
