@@ -228,6 +228,17 @@ test('an owner shares a project by name; the reader\'s page uses it, changes not
   await becomes(async () => (await api('GET', `/api/projects/${shared.id}/shares`)).items.map((x) => x.access), ['editor']);
   await page.locator('.project-sharing li select').selectOption('reader');
   await becomes(async () => (await api('GET', `/api/projects/${shared.id}/shares`)).items.map((x) => x.access), ['reader']);
+  const late = `**/api/projects/${shared.id}/shares`;
+  await page.route(late, async (route) => { const response = await route.fetch(); await new Promise((done) => { setTimeout(done, 300); }); await route.fulfill({ response }); });
+  for (const access of ['editor', 'reader', 'editor', 'reader']) await page.locator('.project-sharing li select').selectOption(access); // faster than they are answered
+  await page.unrouteAll({ behavior: 'wait' });
+  const given = async () => [(await api('GET', `/api/projects/${shared.id}/shares`)).items[0].access, await page.locator('.project-sharing li select').inputValue()];
+  await becomes(given, ['reader', 'reader']);
+  await page.route(late, (route) => route.fulfill({ status: 507, json: { error: { message: 'The disk is full.', code: 'disk_full' } } }));
+  await page.locator('.project-sharing li select').selectOption('editor');
+  await page.locator('#project-dialog .form-error', { hasText: /\S/ }).waitFor();
+  await becomes(given, ['reader', 'reader']);
+  await page.unroute(late);
   await shot('sharing');
   await page.keyboard.press('Escape');
   await folder('Shared').locator('.project-shared').waitFor();

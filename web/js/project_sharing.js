@@ -19,31 +19,47 @@ export async function sharingSection(project, complain) {
   const [{ items }, groups] = await Promise.all([call("GET", path), myGroups()]);
   const list = el("ul", { class: "keys", ariaLabel: t("projectSharing.title") });
   const act = async (work) => { try { complain(null); await work(); } catch (error) { complain(error); } };
-  const row = (x) => el("li", { data: { key: `${x.id} ${x.access}` } },
+  let stored = items;
+  let last = Promise.resolve();
+  let waiting = 0;
+  /** Changes are sent in the order in which they are made; once none waits, what is stored is shown, after an error too. */
+  const change = (send) => {
+    waiting++;
+    last = last.then(() => act(async () => { stored = await send(); })).then(() => { if (!--waiting) draw(); });
+  };
+  const row = (x) => el("li", { data: { key: `${x.id} ${x.name}` } },
     el("span", { class: "grow", dir: "auto" }, x.name, " ", x.kind === "group" ? el("span", { class: "badge" }, t("projectSharing.group", { n: x.members })) : null),
-    accessChoice(t("projectSharing.accessOf", { name: x.name }), x.access, { on: { change: ({ target }) => act(async () => {
+    accessChoice(t("projectSharing.accessOf", { name: x.name }), x.access, { data: { key: "access" }, on: { change: ({ target: { value } }) => change(async () => {
       const body = x.kind === "user" ? { user: x.name } : { group_id: groups.find((g) => g.name === x.name)?.id };
-      draw((await call("POST", path, { ...body, access: target.value })).items);
+      return (await call("POST", path, { ...body, access: value })).items;
     }) }, disabled: x.kind === "group" && !groups.some((g) => g.name === x.name) }),
     el("button", { class: "icon-button", type: "button", ariaLabel: t("projectSharing.stop", { name: x.name }), data: { key: "stop" }, on: { click: () => act(async () => {
       if (!await confirmDialog(t("projectSharing.stopTitle", { name: x.name }), t("projectSharing.stopText"), t("projectSharing.stopShort"))) return;
-      await call("DELETE", `${path}/${x.id}`);
-      draw((await call("GET", path)).items);
+      change(async () => {
+        await call("DELETE", `${path}/${x.id}`);
+        return (await call("GET", path)).items;
+      });
     }) } }, icon("trash")));
-  const draw = (shares) => render(list, ...shares.map(row));
+  const draw = () => {
+    render(list, ...stored.map(row));
+    stored.forEach((x, i) => { list.children[i].querySelector("select").value = x.access; }); // a choice stays the same element, since it may be open
+  };
   const whom = el("select", { ariaLabel: t("projectSharing.whom"), hidden: !groups.length, on: { change: () => { name.hidden = whom.value !== ""; } } },
     el("option", { value: "" }, t("projectSharing.user")), ...groups.map((g) => el("option", { value: g.id }, t("projectSharing.groupNamed", { name: g.name }))));
   const name = el("input", { type: "text", maxLength: 64, autocomplete: "off", autocapitalize: "none", spellcheck: false, placeholder: t("projectSharing.name"), ariaLabel: t("projectSharing.name") });
   const access = accessChoice(t("projectSharing.access"), "reader");
-  const add = () => act(async () => {
-    const body = whom.value ? { group_id: whom.value } : { user: name.value.trim() };
+  const add = () => {
+    const body = { ...(whom.value ? { group_id: whom.value } : { user: name.value.trim() }), access: access.value };
     if (!whom.value && !body.user) { name.focus(); return; }
-    draw((await call("POST", path, { ...body, access: access.value })).items);
-    announce(t("projectSharing.done"));
-    name.value = "";
-  });
+    change(async () => {
+      const { items: now } = await call("POST", path, body);
+      announce(t("projectSharing.done"));
+      if (name.value.trim() === body.user) name.value = "";
+      return now;
+    });
+  };
   name.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.isComposing) { event.preventDefault(); add(); } }); // the form around is the project's
-  draw(items);
+  draw();
   return el("section", { class: "project-sharing", ariaLabel: t("projectSharing.title") }, el("h3", {}, t("projectSharing.title")), el("p", { class: "muted" }, t("projectSharing.text")), list,
     el("div", { class: "project-share-add" }, whom, name, access, el("button", { type: "button", class: "quiet", on: { click: add } }, icon("plus"), t("projectSharing.add"))));
 }
