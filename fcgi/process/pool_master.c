@@ -302,7 +302,9 @@ bool pool_master_run(const struct pool_master_params *p, struct err *e)
                 retire_idle(&pool);
         }
     }
-    pool.board->master_pid = 0;
+    /* one that ends late, its supervisor killed, leaves its successor's number there */
+    int32_t mine = (int32_t)getpid();
+    atomic_compare_exchange_strong(&pool.board->master_pid, &mine, 0);
     stream_abort_fini(&pool.abort);
     close(pool.signal_fd);
     close(pool.wake_fd);

@@ -66,7 +66,8 @@ static void end(pid_t pid, int expected)
     assert_int_equal(WEXITSTATUS(status), expected);
 }
 
-static void run_for(int ms, int n_threads, uint64_t *started, uint64_t *crashed)
+/* A master whose children can't serve; gives its process when it has forked two. */
+static pid_t start_master(int n_threads)
 {
     struct shared_pool *board = &worker.shared->pool[POOL_STREAM];
     struct pool_master_params p = {.worker = &worker,
@@ -88,11 +89,31 @@ static void run_for(int ms, int n_threads, uint64_t *started, uint64_t *crashed)
     for (double until = clock_ms() + PATIENCE_MS;
          board->started < before + 2 && clock_ms() < until;)
         poll(NULL, 0, 5);
+    return pid;
+}
+
+static void run_for(int ms, int n_threads, uint64_t *started, uint64_t *crashed)
+{
+    struct shared_pool *board = &worker.shared->pool[POOL_STREAM];
+    pid_t pid = start_master(n_threads);
     poll(NULL, 0, ms);
     end(pid, 0);
     assert_in_range(board->n_rows, 2, 4); /* as many as there were at once */
     *started = board->started;
     *crashed = board->crashed;
+}
+
+static void test_a_master_that_ends_late_leaves_its_successors_number(void **state)
+{
+    _Atomic int32_t *number = &worker.shared->pool[POOL_STREAM].master_pid;
+    pid_t pid = start_master(1);
+    assert_int_equal(*number, pid);
+    end(pid, 0);
+    assert_int_equal(*number, 0);
+    pid = start_master(1);
+    *number = getpid(); /* as the next one does, once the supervisor of this one was killed */
+    end(pid, 0);
+    assert_int_equal(*number, getpid());
 }
 
 static void test_children_that_cannot_start_are_forked_ever_more_seldom(void **state)
@@ -173,6 +194,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_children_that_cannot_start_are_forked_ever_more_seldom,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_master_that_ends_late_leaves_its_successors_number,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_without_descriptors_a_child_waits_and_recovers, set_up,
                                         tear_down),
