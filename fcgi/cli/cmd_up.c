@@ -27,6 +27,7 @@
 #include "fcgi/cli/up/run_as.h"
 #include "fcgi/cli/up/supervisor.h"
 #include "fcgi/cli/up/up.h"
+#include "fcgi/process/shared.h"
 #include "fcgi/process/state.h"
 #include "sql/core/secret.h"
 #include "sql/core/store.h"
@@ -360,6 +361,19 @@ static bool become_users(struct up *u, struct err *e)
     return run_as_become(&u->user, u->engine_user.given, e);
 }
 
+/* A pool of a run that was killed may still end its streams: it serves nobody who comes now, which
+ * /health would take from its number. */
+static bool forget_pools(struct up *u, struct err *e)
+{
+    struct shared *s = shared_open(up_in_dir(u, u->state, STATE_SHARED), e);
+    if (!s)
+        return false;
+    for (int p = 0; p < POOL__N; p++)
+        s->pool[p].master_pid = 0;
+    shared_close(&s);
+    return true;
+}
+
 static bool up(struct up *u, struct err *e)
 {
     struct supervisor s = {.stop_ms = STOP_MS, .on_tick = tick, .context = u};
@@ -377,7 +391,7 @@ static bool up(struct up *u, struct err *e)
         up_forget_side_engines(u);
         unlink(u->status); /* the last run's page says nothing of this one */
         s.report_path = up_in_dir(u, u->state, "processes.json");
-        ok = local_engines_keep_room(u, e) && up_add_children(u, &s, e) &&
+        ok = forget_pools(u, e) && local_engines_keep_room(u, e) && up_add_children(u, &s, e) &&
              begin_model_switch(u, &s, e) &&
              (u->local_engines = local_engines_begin(u, &s, e)) != NULL;
         if (ok) {

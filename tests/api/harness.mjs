@@ -59,6 +59,9 @@ export async function patiently(run) {
 /** How long, in ms, something must last that a test looks at meanwhile: longer where the machine has much to do. */
 export const lasting = (ms) => ms * Math.min(10, Math.max(1, Math.ceil(os.loadavg()[0] / os.cpus().length)));
 
+/** Is there such a process? One that has ended and that nobody has asked for yet is none. */
+export const lives = (pid) => { try { return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return false; } };
+
 /** Waits until none of the processes has had anything to do for a while: what was asked of them has got as far as it can. One that only lacks
  * the processor is not asleep. */
 export async function atRest(pids) {
@@ -259,6 +262,22 @@ class Server {
     for (let i = 0; i < 200 && state() !== 'Z'; i++) Atomics.wait(pause, 0, 0, 50);
     this.child.kill('SIGKILL');
     rmSync(this.dir, { recursive: true, force: true });
+  }
+
+  /** Ends all of it at once, as when the power fails: nothing of it is left to answer for it. */
+  async powerFails() {
+    const all = [this.child.pid];
+    for (let i = 0; i < all.length; i++) all.push(...this.childrenOf(all[i]));
+    for (const pid of all) try { process.kill(pid, 'SIGKILL'); } catch { /* it has gone with another */ }
+    await this.exited;
+    await eventually(() => assert.ok(!all.some(lives), 'a killed process lives on'));
+  }
+
+  /** Starts it again after it has ended. */
+  async again() {
+    this.ended = undefined;
+    this.spawn();
+    return this.ready();
   }
 
   /** Process ids of a supervised child: engine, recorder, workers-short, workers-stream, nginx. */

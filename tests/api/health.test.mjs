@@ -1,5 +1,7 @@
 // Health, readiness, version, status and metrics are true, also when the engine is down.
 import assert from 'node:assert/strict';
+import { readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { follow } from './answers.mjs';
 import { eventually, order, start } from './harness.mjs';
@@ -106,4 +108,28 @@ test('what a probe finds is no error of the server, on the first page of the adm
   const shown = async () => (await s.json('GET', '/api/admin/history?seconds=600')).body.columns.http_errors.reduce((all, n) => all + (n ?? 0), 0);
   await eventually(async () => assert.ok(await shown() >= sum(false)), 100); // the recorder looks once a second
   assert.equal(await shown(), sum(false));
+});
+
+test('after the power failed, it is healthy when its own workers serve, whoever has the number of one of the last run', async () => {
+  const master = s.pid('workers-stream'), board = path.join(s.dir, 'state/workers');
+  await s.powerFails();
+  const bytes = readFileSync(board);
+  let found = 0;
+  for (let at = 0; at < bytes.length; at += 4) if (bytes.readInt32LE(at) === master) found += bytes.writeInt32LE(process.pid, at) > 0;
+  assert.ok(found >= 1, 'the pool\'s number lies there');
+  writeFileSync(board, bytes);
+  const worker = path.join(s.places.binDir, 'sluice-worker'), mayServe = path.join(s.dir, 'may-serve');
+  const real = readlinkSync(worker);
+  rmSync(worker);
+  writeFileSync(worker, `#!/bin/sh\ncase "$*" in *"--pool stream"*) until [ -e '${mayServe}' ]; do sleep 0.05; done;; esac\nexec '${real}' "$@"\n`, { mode: 0o755 });
+  s.ended = undefined;
+  s.spawn();
+  await eventually(async () => {
+    const health = await s.json('GET', '/health', undefined, open);
+    assert.deepEqual([health.status, health.body.engine, health.body.database], [503, 'ready', 'ok'], health.text);
+    assert.equal(health.body.workers, 'unavailable');
+  });
+  writeFileSync(mayServe, '');
+  await s.ready();
+  assert.equal((await s.chat({ messages: order({}) })).status, 200);
 });

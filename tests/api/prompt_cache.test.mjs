@@ -45,19 +45,6 @@ async function settled(wanted) {
   }
 }
 
-function killEverything() {
-  const all = [s.child.pid];
-  for (let i = 0; i < all.length; i++) all.push(...s.childrenOf(all[i]));
-  for (const pid of all) try { process.kill(pid, 'SIGKILL'); } catch { /* it has gone with another */ }
-}
-
-async function again() {
-  await s.exited;
-  s.ended = undefined;
-  s.spawn();
-  await s.ready();
-}
-
 before(async () => {
   s = await start({ args: ['--threads', '1'] });
   ada = await user('ada');
@@ -76,8 +63,8 @@ test('a chat goes on from the disk after kill -9 of everything, and answers as i
   await settled((f) => f.rows > 10);
   const kept = (await bob.call('GET', `/api/conversations/${b}/prompt-cache`)).body;
   assert.ok(kept.tokens >= 320 && kept.bytes > 0, JSON.stringify(kept));
-  killEverything();
-  await again();
+  await s.powerFails();
+  await s.again();
   const next = await say(bob, b, 'What did the river pass?');
   assert.equal(next.text, uninterrupted.text);
   assert.equal(next.reasoning, uninterrupted.reasoning);
@@ -226,8 +213,8 @@ test('a damaged record is found by sluice cache verify, and changes no answer', 
   const found = run('verify');
   assert.equal(found.status, 1, found.stdout);
   assert.match(found.stdout, /^damaged {2}[0-9a-f]{8}\.kv at \d+$/m);
-  killEverything();
-  await again();
+  await s.powerFails();
+  await s.again();
   const next = await ask();
   assert.equal(next.body.choices[0].message.content, answer.body.choices[0].message.content);
   assert.ok(next.body.usage.prompt_tokens_details.cached_tokens > 0, next.text);

@@ -35,16 +35,6 @@ async function ask() {
   return { said: r.body.choices[0].message.content, from: r.body.timings.cache.from };
 }
 
-async function again() {
-  const all = [s.child.pid];
-  for (let i = 0; i < all.length; i++) all.push(...s.childrenOf(all[i]));
-  for (const pid of all) try { process.kill(pid, 'SIGKILL'); } catch { /* it has gone with another */ }
-  await s.exited;
-  s.ended = undefined;
-  s.spawn();
-  await s.ready();
-}
-
 const seal = async (on) => assert.equal((await s.json('PATCH', '/api/admin/settings', { prompt_cache_seal: on })).status, 200);
 
 before(async () => {
@@ -68,7 +58,8 @@ test('sealed, it is read after a restart, answers the same, and is nowhere in cl
   await settled((f) => f.rows > 5);
   assert.ok(!inClear());
   assert.match(salts(), /^[0-9A-F]{64}$/);
-  await again();
+  await s.powerFails();
+  await s.again();
   const next = await ask();
   assert.equal(next.said, said);
   assert.ok(next.from.disk > 200, JSON.stringify(next.from));
