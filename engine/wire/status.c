@@ -60,12 +60,34 @@ static struct status_writer *fail(struct status_writer *w, const char *path)
 {
     if (w->shared)
         munmap(w->shared, sizeof *w->shared);
-    if (w->fd >= 0) {
+    if (w->fd >= 0)
         close(w->fd);
-        unlink(path);
-    }
+    unlink(path);
     free(w);
     return NULL;
+}
+
+static bool map_page(struct status_writer *w, const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return false;
+    void *at = MAP_FAILED;
+    if (fchmod(fd, 0644) == 0 && file_allocate(fd, sizeof *w->shared, NULL))
+        at = mmap(NULL, sizeof *w->shared, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at != MAP_FAILED)
+        w->shared = at;
+    close(fd);
+    return w->shared != NULL;
+}
+
+/* By a descriptor of its own. A mapping keeps its descriptor's file open, and who reads the
+ * engine's /proc keeps the mapping for a moment: the lock of an engine that has ended would keep
+ * the next one from starting. */
+static bool lock_page(struct status_writer *w, const char *path)
+{
+    w->fd = open(path, O_RDWR | O_CLOEXEC);
+    return w->fd >= 0 && flock(w->fd, LOCK_EX | LOCK_NB) == 0;
 }
 
 /* True if a running engine holds the lock of the page, which must then not be replaced. */
@@ -93,21 +115,14 @@ struct status_writer *status_create(const char *path, struct err *e)
     w->fd = -1;
     if ((size_t)snprintf(temporary, sizeof temporary, "%s.new", path) >= sizeof temporary) {
         err_set(e, ERR_INPUT, "status file: path too long");
-        return fail(w, path);
+        free(w);
+        return NULL;
     }
     unlink(temporary);
-    w->fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (w->fd < 0 || fchmod(w->fd, 0644) != 0 || !file_allocate(w->fd, sizeof *w->shared, NULL) ||
-        flock(w->fd, LOCK_EX | LOCK_NB) != 0) {
+    if (!map_page(w, temporary) || !lock_page(w, temporary)) {
         err_errno(e, "status file %s", path);
         return fail(w, temporary);
     }
-    void *at = mmap(NULL, sizeof *w->shared, PROT_READ | PROT_WRITE, MAP_SHARED, w->fd, 0);
-    if (at == MAP_FAILED) {
-        err_errno(e, "status file %s", path);
-        return fail(w, temporary);
-    }
-    w->shared = at;
     pthread_mutex_init(&w->lock, NULL);
     struct status_page *p = &w->page;
     p->magic = STATUS_MAGIC;

@@ -113,6 +113,31 @@ static void test_page_of_a_living_writer_is_not_replaced(void **state)
     status_close(&w);
 }
 
+static void test_the_lock_ends_with_the_writer_whoever_holds_its_memory(void **state)
+{
+    struct err e = {0};
+    int pipes[2];
+    char byte;
+    assert_int_equal(pipe(pipes), 0);
+    struct status_writer *w = status_create(path, &e);
+    assert_non_null(w);
+    pid_t holder = fork();
+    if (holder == 0) {
+        close_range(STDERR_FILENO + 1, ~0U, 0);
+        pause();
+        _exit(0);
+    }
+    close(pipes[1]);
+    assert_int_equal(read(pipes[0], &byte, 1), 0); /* it has closed all it had, and has the page */
+    close(pipes[0]);
+    status_close(&w);
+    w = status_create(path, &e);
+    kill(holder, SIGKILL);
+    waitpid(holder, NULL, 0);
+    assert_non_null(w);
+    status_close(&w);
+}
+
 static void test_file_of_another_version_is_refused(void **state)
 {
     struct status_page p;
@@ -189,6 +214,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_killed_writer_reads_as_down, setup, teardown),
         cmocka_unit_test_setup_teardown(test_page_of_a_living_writer_is_not_replaced, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_the_lock_ends_with_the_writer_whoever_holds_its_memory,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(test_file_of_another_version_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reader_never_sees_a_torn_page, setup, teardown),
         cmocka_unit_test(test_histogram_counts_each_value_once),
