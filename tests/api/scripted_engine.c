@@ -389,6 +389,30 @@ static void publish(struct status_writer *w, const struct text_model *m, const c
     status_end(w);
 }
 
+/* A process for the job. What holds for the engine is the engine's alone: its lock and its socket
+ * must not outlive it because a job has not yet heard of its end. */
+static bool start_job(struct fake *f)
+{
+    int alone[2]; /* closed by the job with all the rest, which is waited for */
+    char none;
+    if (pipe(alone) != 0)
+        return false;
+    const pid_t engine = getpid(), pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* kill -9 of the engine ends its jobs */
+        close_range(STDERR_FILENO + 1, (unsigned)f->fd - 1, 0);
+        close_range((unsigned)f->fd + 1, ~0U, 0);
+        if (getppid() == engine)
+            serve(f);
+        _exit(0);
+    }
+    close(alone[1]);
+    while (read(alone[0], &none, 1) < 0 && errno == EINTR) {
+    }
+    close(alone[0]);
+    return pid > 0;
+}
+
 int main(int argc, char **argv)
 {
     struct err e = {0};
@@ -435,12 +459,8 @@ int main(int argc, char **argv)
                          .arena = arena_create(0)};
         if (f.fd < 0 || !f.arena)
             continue;
-        if (fork() == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL); /* kill -9 of the engine ends its jobs */
-            serve(&f);
-            _exit(0);
-        }
-        running++;
+        if (start_job(&f))
+            running++;
         close(f.fd);
         arena_destroy(&f.arena);
     }
