@@ -40,7 +40,7 @@ test('a message is answered, with its figures, and gets a row in the list', opts
   const answer = await answered(page);
   assert.equal(answer.status, 'done');
   assert.match(answer.text, /42/);
-  assert.match(await lastAnswer(page).locator('.stats').textContent(), /\d+ tokens · [\d.]+ tok\/s · [\d.]+ m?s to first token/);
+  assert.match(await lastAnswer(page).locator('.stats').textContent(), /\d+ tokens · [\d.,]+ tok\/s · [\d.,]+ m?s to first token/);
   await reads(page.locator('.conversation-title').first(), 'What is 17 + 25?'); // the title comes when the list has heard of it
   await reads(page.locator('#title'), 'What is 17 + 25?');
   await page.context().close();
