@@ -34,8 +34,9 @@ test('what the page asks for has the address of its version and is asked for onc
   await page.reload();
   await page.waitForSelector('#app:not([hidden])');
   const again = await asked();
-  assert.ok(again.length > 30);
-  assert.deepEqual(again.filter((r) => r.sent > 0), []);
+  const twice = again.filter((r) => first.includes(r.path)); // a page that is left early has not asked for all
+  assert.ok(twice.length > 30);
+  assert.deepEqual(twice.filter((r) => r.sent > 0), []);
   for (const [path, control, status] of [[`${version}js/main.js`, 'public, max-age=31536000, immutable', 200], ['/v/0123456789abcdef/js/main.js', 'no-cache', 200],
     [`${version}js/none.js`, null, 404], [`${version}frame/preview.html`, null, 404], [`${version}index.html`, null, 404]]) {
     const r = await fetch(house.server.url + path);
@@ -49,6 +50,10 @@ test('what the page asks for has the address of its version and is asked for onc
 
 test('who was here before has the session, the chats and the state asked for at once and once each; who signed out asks for no chats', opts, async () => {
   const page = await house.page({ alone: true });
+  await page.addInitScript(() => { // what the page asks for again and again comes after this test, however long it takes
+    const later = globalThis.setTimeout;
+    globalThis.setTimeout = (what, ms, ...rest) => later(what, ms < 2000 ? ms : 2 ** 31 - 1, ...rest);
+  });
   const { id } = (await house.server.json('POST', '/api/conversations', { title: 'Asked ahead' })).body;
   await page.goto(`${house.server.url}/#/c/${id}`);
   const wanted = [`/api/conversations/${id}?texts=80`, '/api/conversations?limit=100&pinned=0&project=none', '/api/conversations?pinned=1&limit=199', '/api/projects', '/api/status'];
@@ -94,6 +99,15 @@ test('nothing moves while a new chat\'s page loads: what is offered comes below 
   await page.locator('.suggestion').first().waitFor();
   await page.waitForTimeout(200);
   assert.deepEqual(await page.evaluate(() => globalThis.moved), []);
+  const at = await page.evaluate(() => { // a slow browser draws the mark before it has read the word beside it
+    const splash = document.querySelector('#splash'), word = splash.querySelector('span');
+    splash.hidden = false;
+    const mark = splash.querySelector('svg').getBoundingClientRect(), end = word.getBoundingClientRect().right;
+    word.remove();
+    return { middle: (mark.left + end) / 2, whole: mark.left, begun: splash.querySelector('svg').getBoundingClientRect().left };
+  });
+  assert.equal(at.begun, at.whole);
+  assert.ok(Math.abs(at.middle - 640) < 3, `${JSON.stringify(at)} of 1280`);
   await page.context().close();
 });
 
