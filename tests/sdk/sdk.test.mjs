@@ -24,7 +24,8 @@ before(async () => {
   const limited = await makeKey({ limits: { tokens_per_minute: 1 } });
   await s.chat({ messages: order({ text: 'x' }) }, { authorization: `Bearer ${limited}` });
   env = { ...process.env, SLUICE_URL: s.url, SLUICE_KEY: s.key, SLUICE_LIMITED_KEY: limited, PYTHONPATH: here,
-    PYTHONPYCACHEPREFIX: path.join(path.dirname(python), '../pycache'), // what several of them import is compiled once
+    // What several of them import is compiled once, also where the machine's own setting says that nothing is to be kept.
+    PYTHONPYCACHEPREFIX: process.env.PYTHONPYCACHEPREFIX ?? path.join(path.dirname(python), '../pycache'), PYTHONDONTWRITEBYTECODE: '',
     SLUICE_HISTORY_KEY: await makeKey({ scopes: ['history'] }) };
 });
 after(() => s?.stop());
