@@ -106,6 +106,9 @@ static bool allocate(struct backend *b, struct err *e)
                     "recurrent states", e) ||
         !map_memory(&b->workspace, b->workspace_bytes, "work buffers", e))
         return false;
+    /* Rows of activations lie pages apart: of small ones, a prompt's are more than the processor
+     * has translations at hand. A kernel that refuses leaves them small. */
+    madvise(b->workspace, b->workspace_bytes, MADV_HUGEPAGE);
     layout_workspace(&l, b, b->workspace);
     if (!head_reserve_decode(b, e))
         return false;
