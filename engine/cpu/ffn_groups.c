@@ -18,8 +18,9 @@ struct group {
     int32_t n;
     float *hidden; /* [n, d_ff] */
     const struct panel *hidden_panel;
-    int32_t hidden_first; /* of the group's first row in hidden_panel */
-    int32_t part;         /* of the group's first row in parts */
+    int32_t hidden_first;           /* of the group's first row in hidden_panel */
+    int32_t part;                   /* of the group's first row in parts */
+    int32_t next_matrix, next_tile; /* what is multiplied after this; matrix < 0: not known */
 };
 
 int32_t groups_count(const struct groups *g)
@@ -97,6 +98,19 @@ static struct group group_at(const struct worker *w, const struct groups *g, int
     return group_of(w, g, number_of(g, i));
 }
 
+/* After the i-th group's tiles up to `tile` come the others before `end`, or those from `first` on
+ * of the next group that is routed to. */
+static void foresee(const struct groups *g, int32_t i, int32_t tile, int32_t end, int32_t first,
+                    struct group *group)
+{
+    const int32_t mlp = groups_mlp(g), count = round_count(g), own = number_of(g, i);
+    if (tile >= end)
+        for (i++, tile = first; i < count && !has_rows(g, number_of(g, i));)
+            i++;
+    group->next_tile = tile;
+    group->next_matrix = i < count && own != mlp && number_of(g, i) != mlp ? number_of(g, i) : -1;
+}
+
 /* Adds a bias to lanes that exist. */
 static void add_bias(float *acc, const float *bias, int32_t row, int32_t rows, int32_t n,
                      int32_t lanes)
@@ -113,8 +127,14 @@ static struct tile tile_of(struct worker *w, const struct groups *g, const struc
                            const struct weight *weight, int32_t row, int slot, struct weight *local)
 {
     const int32_t lanes = w->backend->kernels->lanes, left = weight->rows - row;
+    const size_t next = (size_t)(group->next_tile * lanes) * weight->row_bytes;
     if (!g->fetch)
-        return (struct tile){.weight = weight, .matrix = group->matrix, .row = row};
+        return (struct tile){.weight = weight,
+                             .matrix = group->matrix,
+                             .row = row,
+                             .ahead = group->next_matrix < 0
+                                          ? NULL
+                                          : weight_planes(weight, group->next_matrix).data + next};
     *local = *weight;
     g->fetch(weight,
              &(struct expert_rows_range){
@@ -208,9 +228,10 @@ static void share_tiles(struct worker *w, const struct groups *g, const struct l
             const int32_t tiles = number == mlp ? whole : routed;
             const int32_t end = to - at < tiles ? to - at : tiles;
             if (from < at + tiles) {
-                const struct group group = group_of(w, g, number);
+                struct group group = group_of(w, g, number);
                 for (int32_t t = from > at ? from - at : 0, n; t < end; t += n) {
                     n = at_once(g, &group, end - t);
+                    foresee(g, i, t + n, tiles, 0, &group);
                     l->run(w, g, &group, t, n);
                 }
             }
@@ -403,9 +424,10 @@ static void add_groups(struct worker *w, const struct groups *g, int32_t from, i
     for (int32_t i = 0; i < round_count(g) && from < to; i++) {
         if (!has_rows(g, number_of(g, i)))
             continue;
-        const struct group group = group_at(w, g, i);
+        struct group group = group_at(w, g, i);
         for (int32_t tile = from, n; tile < to; tile += n) {
             n = at_once(g, &group, to - tile);
+            foresee(g, i, tile + n, to, from, &group);
             down_tiles(w, g, &group, tile, n);
         }
     }

@@ -340,6 +340,12 @@ static inline vf wide_sum(const wide_sums *s, int half)
 static inline void wide_fetch_next(struct lanes l[WIDE_HALVES])
 {
     const struct weight *w = l->tile->weight;
+    const uint8_t *ahead = l->tile->ahead;
+    if (ahead && !l->tile->more) {
+        l[0].ahead = ahead;
+        l[1].ahead = ahead + (size_t)LANES * w->row_bytes;
+        return;
+    }
     for (int half = 0; half < WIDE_HALVES; half++) {
         const bool more = l[half].row[0] + (WIDE_HALVES + 1) * LANES <= w->rows;
         l[half].ahead = l[half].data[0] + (more ? (size_t)(WIDE_HALVES * LANES) * w->row_bytes : 0);
