@@ -22,7 +22,7 @@ typedef float vnni_super_sums[SUPER_SUMS][WIDE_HALVES * LANES];
  * sums: of their four the one that takes it. */
 static inline __attribute__((always_inline)) void
 vnni_super_rows(const struct vnni_super *b, int shape, const uint8_t *const *octets, int count,
-                const uint8_t *const *next, bool begins,
+                const struct vnni_next *next, bool begins,
                 float (*sums)[SUPER_SUMS * WIDE_HALVES * LANES])
 {
     const bool min = shape & VNNI_SUPER_MIN;
@@ -51,8 +51,9 @@ vnni_super_rows(const struct vnni_super *b, int shape, const uint8_t *const *oct
     }
     for (size_t k = 0; k < 8; k++) {
         const size_t place = PANEL_OCTET_LOW + 128 * (k % 2) + 4 * (k / 2);
+        vnni_fetch(next, k);
         if (count == VNNI_ROWS)
-            vnni_fetch_octet(next[k]);
+            vnni_fetch_octet(next->rows[k]);
         __m512i part[VNNI_ROWS];
         UNROLL
         for (int i = 0; i < 8; i++) {
@@ -83,7 +84,7 @@ vnni_super_rows(const struct vnni_super *b, int shape, const uint8_t *const *oct
 #define VNNI_SUPER_SOME(name, shape, n)                                                            \
     static __attribute__((noinline)) void name##_##n(                                              \
         const struct vnni_super *b, const uint8_t *const *rows, size_t at,                         \
-        const uint8_t *const *next, vnni_super_sums *sums)                                         \
+        const struct vnni_next *next, vnni_super_sums *sums)                                       \
     {                                                                                              \
         const uint8_t *x[n];                                                                       \
         UNROLL                                                                                     \
@@ -94,7 +95,7 @@ vnni_super_rows(const struct vnni_super *b, int shape, const uint8_t *const *oct
     }
 #define VNNI_SUPER_CASE(name, n)                                                                   \
     case n:                                                                                        \
-        name##_##n(b, rows->row + t, at, next, sums + t);                                          \
+        name##_##n(b, rows->row + t, at, &next, sums + t);                                         \
         break
 /* A super-block times n rows, whose octets begin `at` bytes after x->row. */
 #define VNNI_SUPER_RUN(name, shape)                                                                \
@@ -107,12 +108,11 @@ vnni_super_rows(const struct vnni_super *b, int shape, const uint8_t *const *oct
     VNNI_SUPER_SOME(name, shape, 7)                                                                \
     VNNI_SUPER_SOME(name, shape, 8)                                                                \
     static void name(const struct vnni_super *b, const struct octet_rows *rows, size_t at,         \
-                     const struct vnni_octets *ahead, vnni_super_sums *sums)                       \
+                     const struct vnni_ahead *ahead, vnni_super_sums *sums)                        \
     {                                                                                              \
         for (int32_t t = 0; t < rows->n; t += VNNI_ROWS) {                                         \
-            const uint8_t *next[VNNI_ROWS];                                                        \
-            vnni_next_rows(rows, t + VNNI_ROWS, at, PANEL_OCTET_BYTES, next);                      \
-            vnni_fetch(ahead, t / VNNI_ROWS);                                                      \
+            struct vnni_next next;                                                                 \
+            vnni_next(rows, t, at, PANEL_OCTET_BYTES, ahead, &next);                               \
             switch (rows->n - t) {                                                                 \
                 VNNI_SUPER_CASE(name, 1);                                                          \
                 VNNI_SUPER_CASE(name, 2);                                                          \
@@ -122,7 +122,7 @@ vnni_super_rows(const struct vnni_super *b, int shape, const uint8_t *const *oct
                 VNNI_SUPER_CASE(name, 6);                                                          \
                 VNNI_SUPER_CASE(name, 7);                                                          \
             default:                                                                               \
-                name##_8(b, rows->row + t, at, next, sums + t);                                    \
+                name##_8(b, rows->row + t, at, &next, sums + t);                                   \
                 break;                                                                             \
             }                                                                                      \
         }                                                                                          \
@@ -134,22 +134,19 @@ VNNI_SUPER_RUN(vnni_super_run_q6_k, VNNI_SUPER_Q6)
 #undef VNNI_SUPER_SOME
 
 typedef void (*vnni_super_run)(const struct vnni_super *b, const struct octet_rows *rows, size_t at,
-                               const struct vnni_octets *ahead, vnni_super_sums *sums);
+                               const struct vnni_ahead *ahead, vnni_super_sums *sums);
 
 /* Both halves of a tile times some rows; acc [x->n, WIDE_HALVES * LANES]. */
 static void vnni_super_wide(struct lanes l[WIDE_HALVES], vnni_super_unpack unpack,
                             vnni_super_run run, const struct octet_rows *x, float *acc)
 {
     struct vnni_super block;
-    struct vnni_octets ahead = {.step =
-                                    vnni_share(l, 8, ((size_t)x->n + VNNI_ROWS - 1) / VNNI_ROWS)};
     _Alignas(64) vnni_super_sums sums[KERNEL_MAX_TILE_ROWS];
     for (int32_t t = 0; t < x->n && l->blocks < 8 * SUPER_SUMS; t++)
         memset(sums[t], 0, sizeof sums[t]);
     wide_fetch_next(l);
     for (int32_t b = 0; b < l->blocks; b += 8) {
-        for (int half = 0; half < WIDE_HALVES; half++)
-            ahead.ahead[half] = l[half].ahead + (size_t)b * l->ahead_step;
+        const struct vnni_ahead ahead = vnni_ahead(l, b, 8, x->n);
         unpack(l, b / 8, &block);
         run(&block, x, (size_t)(b / 8) * PANEL_OCTET_BYTES, &ahead, sums);
     }

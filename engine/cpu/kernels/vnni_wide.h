@@ -15,12 +15,22 @@ typedef float vnni_sums[8][WIDE_HALVES * LANES];
 /* What a row begins with, which is read instead of being written first. */
 static _Alignas(64) const vnni_sums vnni_zeros[VNNI_ROWS];
 
+struct vnni_ahead { /* of the next tile, whose sixteen rows are one run of bytes */
+    const uint8_t *from;
+    size_t rows, lane; /* bytes to fetch for VNNI_ROWS rows of activations, for each lane of them */
+};
+
 struct vnni_octets { /* unpacked weights, and what is fetched meanwhile */
     const struct wide_block *blocks;
     int32_t count; /* of blocks: less than eight, or of whole octets */
     bool first;    /* the row's first */
-    const uint8_t *ahead[WIDE_HALVES];
-    size_t step; /* bytes of both to fetch for some rows of activations */
+    struct vnni_ahead ahead;
+};
+
+struct vnni_next {                  /* what is fetched while some rows are multiplied */
+    const uint8_t *rows[VNNI_ROWS]; /* octets of the rows that follow */
+    const uint8_t *ahead;
+    size_t lane; /* bytes from there on with each lane */
 };
 
 typedef void (*vnni_run)(const struct vnni_octets *o, const struct octet_rows *rows, size_t at,
@@ -70,15 +80,27 @@ static inline __attribute__((always_inline)) void vnni_fetch_octet(const uint8_t
                      : "m"(x[0]), "m"(x[256]), "m"(x[320]), "m"(x[384]), "m"(x[448]), "m"(x[512]));
 }
 
-/* The rows from `first` on; after the last ones, the first ones' next octets. */
-static inline void vnni_next_rows(const struct octet_rows *rows, int32_t first, size_t at,
-                                  size_t over_by, const uint8_t *next[VNNI_ROWS])
+/* While rows from `first` on are multiplied, the rows after them are fetched, or after the last
+ * ones the first ones' next octets, and a part of the next tile. */
+static inline void vnni_next(const struct octet_rows *rows, int32_t first, size_t at,
+                             size_t over_by, const struct vnni_ahead *ahead, struct vnni_next *next)
 {
-    const bool over = first >= rows->n;
+    const int32_t after = first + VNNI_ROWS;
+    const bool over = after >= rows->n;
     for (int32_t i = 0; i < VNNI_ROWS; i++) {
-        const int32_t row = over ? i : first + i;
-        next[i] = rows->row[row < rows->n ? row : rows->n - 1] + at + (over ? over_by : 0);
+        const int32_t row = over ? i : after + i;
+        next->rows[i] = rows->row[row < rows->n ? row : rows->n - 1] + at + (over ? over_by : 0);
     }
+    next->ahead = ahead->from + (size_t)(first / VNNI_ROWS) * ahead->rows;
+    next->lane = ahead->lane;
+}
+
+/* A few lines at a time: many at once wait for each other in the first cache's miss buffers, and
+ * all loads behind them. As many with each lane, so that the loop's end is foreseen. */
+static inline __attribute__((always_inline)) void vnni_fetch(const struct vnni_next *next,
+                                                             size_t lane)
+{
+    fetch_lines(next->ahead + lane * next->lane, next->lane);
 }
 
 /* Products of one block with `count` rows, a constant. */
@@ -138,22 +160,21 @@ static inline __attribute__((always_inline)) void vnni_lane(const struct vnni_oc
         _mm512_store_ps(sums[t][lane], sum[t]);
 }
 
-static inline void vnni_fetch(const struct vnni_octets *o, int32_t part)
+/* `blocks` blocks' worth from `block` on of the next tile, while `rows` rows are multiplied. */
+static inline struct vnni_ahead vnni_ahead(const struct lanes l[WIDE_HALVES], int32_t block,
+                                           int32_t blocks, int32_t rows)
 {
-    for (int half = 0; half < WIDE_HALVES; half++)
-        fetch_lines(o->ahead[half] + (size_t)part * o->step, o->step);
-}
-
-/* What of the next tile each of `parts` fetches, of `blocks` blocks. */
-static inline size_t vnni_share(const struct lanes *l, int32_t blocks, size_t parts)
-{
-    return ((size_t)blocks * l->ahead_step / parts + 64) & ~(size_t)63;
+    const size_t step = WIDE_HALVES * l->ahead_step, bytes = (size_t)blocks * step,
+                 parts = ((size_t)rows + VNNI_ROWS - 1) / VNNI_ROWS;
+    return (struct vnni_ahead){.from = l->ahead + (size_t)block * step,
+                               .rows = bytes / parts,
+                               .lane = (bytes / (parts * 8) + 64) & ~(size_t)63};
 }
 
 /* Blocks times n rows, whose octets begin `at` bytes after x->row. */
 #define VNNI_CASE(name, n)                                                                         \
     case n:                                                                                        \
-        name##_##n(o, rows->row + t, at, next, sums + t);                                          \
+        name##_##n(o, rows->row + t, at, &next, sums + t);                                         \
         break
 #define VNNI_RUN(name, shape)                                                                      \
     VNNI_SOME(name##_1, shape, 1)                                                                  \
@@ -168,10 +189,8 @@ static inline size_t vnni_share(const struct lanes *l, int32_t blocks, size_t pa
                      vnni_sums *sums)                                                              \
     {                                                                                              \
         for (int32_t t = 0; t < rows->n; t += VNNI_ROWS) {                                         \
-            const uint8_t *next[VNNI_ROWS];                                                        \
-            vnni_next_rows(rows, t + VNNI_ROWS, at, (size_t)(o->count / 8) * PANEL_OCTET_BYTES,    \
-                           next);                                                                  \
-            vnni_fetch(o, t / VNNI_ROWS);                                                          \
+            struct vnni_next next;                                                                 \
+            vnni_next(rows, t, at, (size_t)(o->count / 8) * PANEL_OCTET_BYTES, &o->ahead, &next);  \
             switch (rows->n - t) {                                                                 \
                 VNNI_CASE(name, 1);                                                                \
                 VNNI_CASE(name, 2);                                                                \
@@ -181,7 +200,7 @@ static inline size_t vnni_share(const struct lanes *l, int32_t blocks, size_t pa
                 VNNI_CASE(name, 6);                                                                \
                 VNNI_CASE(name, 7);                                                                \
             default:                                                                               \
-                name##_8(o, rows->row + t, at, next, sums + t);                                    \
+                name##_8(o, rows->row + t, at, &next, sums + t);                                   \
                 break;                                                                             \
             }                                                                                      \
         }                                                                                          \
@@ -189,7 +208,7 @@ static inline size_t vnni_share(const struct lanes *l, int32_t blocks, size_t pa
 #define VNNI_SOME(name, shape, n)                                                                  \
     static __attribute__((noinline)) void name(const struct vnni_octets *o,                        \
                                                const uint8_t *const *rows, size_t at,              \
-                                               const uint8_t *const *next, vnni_sums *sums)        \
+                                               const struct vnni_next *next, vnni_sums *sums)      \
     {                                                                                              \
         const uint8_t *x[n];                                                                       \
         UNROLL                                                                                     \
@@ -198,16 +217,18 @@ static inline size_t vnni_share(const struct lanes *l, int32_t blocks, size_t pa
         const int32_t lanes = o->count < 8 ? o->count : 8;                                         \
         if (o->count > 8)                                                                          \
             for (int32_t k = 0; k < lanes; k++) {                                                  \
+                vnni_fetch(next, (size_t)k);                                                       \
                 if ((n) == VNNI_ROWS) {                                                            \
-                    vnni_fetch_octet(next[k]);                                                     \
-                    vnni_fetch_octet(next[k] + PANEL_OCTET_BYTES);                                 \
+                    vnni_fetch_octet(next->rows[k]);                                               \
+                    vnni_fetch_octet(next->rows[k] + PANEL_OCTET_BYTES);                           \
                 }                                                                                  \
                 vnni_lane(o, shape, (size_t)k, x, n, 2, sums);                                     \
             }                                                                                      \
         else                                                                                       \
             for (int32_t k = 0; k < lanes; k++) {                                                  \
+                vnni_fetch(next, (size_t)k);                                                       \
                 if ((n) == VNNI_ROWS)                                                              \
-                    vnni_fetch_octet(next[k]);                                                     \
+                    vnni_fetch_octet(next->rows[k]);                                               \
                 vnni_lane(o, shape, (size_t)k, x, n, 1, sums);                                     \
             }                                                                                      \
     }
@@ -251,19 +272,16 @@ static void vnni_wide(struct lanes l[WIDE_HALVES], wide_unpack unpack, vnni_run 
     _Alignas(64) vnni_sums sums[KERNEL_MAX_TILE_ROWS];
     _Alignas(64) struct wide_block blocks[8 * VNNI_OCTETS];
     struct vnni_octets o = {.blocks = blocks, .first = true};
-    const size_t parts = ((size_t)x->n + VNNI_ROWS - 1) / VNNI_ROWS;
     wide_fetch_next(l);
     if (l->blocks < 8) /* some lanes of an octet have no block */
         memset(sums, 0, (size_t)x->n * sizeof *sums);
     for (int32_t b = 0; b < l->blocks; b += o.count) {
         const int32_t left = l->blocks - b;
         o.count = left >= 8 * VNNI_OCTETS ? 8 * VNNI_OCTETS : left < 8 ? left : 8;
-        o.step = vnni_share(l, o.count, parts);
-        for (int half = 0; half < WIDE_HALVES; half++) {
-            o.ahead[half] = l[half].ahead + (size_t)b * l->ahead_step;
+        o.ahead = vnni_ahead(l, b, o.count, x->n);
+        for (int half = 0; half < WIDE_HALVES; half++)
             for (int32_t k = 0; k < o.count; k += 8)
                 unpack(&l[half], half, (b + k) / 8, o.count - k < 8 ? o.count - k : 8, blocks + k);
-        }
         run(&o, x, (size_t)(b / 8) * PANEL_OCTET_BYTES, sums);
         o.first = false;
     }
