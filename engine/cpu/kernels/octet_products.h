@@ -353,12 +353,6 @@ static inline __attribute__((always_inline)) bool octet_copied(const struct lane
     return l->blocks % 8 && !octet_goes_on(l, bytes, r);
 }
 
-/* Octets that are read where they lie. */
-static inline int32_t octet_whole(const struct lanes *l, bool copied)
-{
-    return (l->blocks + (copied ? 0 : 7)) / 8;
-}
-
 /* Lane r of the result: the lanes of v[r] summed. */
 static inline vf sum_lanes(const vf v[8])
 {
@@ -368,4 +362,111 @@ static inline vf sum_lanes(const vf v[8])
         a[i] = _mm256_hadd_ps(v[2 * i], v[2 * i + 1]);
     const vf low = _mm256_hadd_ps(a[0], a[1]), high = _mm256_hadd_ps(a[2], a[3]);
     return vf_add(_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31));
+}
+
+#define SUPER_AHEAD 6144       /* bytes fetched ahead of a few rows: two KB came too late */
+#define OCTET_SIZE 544         /* bytes of an octet of activations that products read, */
+#define OCTET_ONE_SIZE 352     /* and of activations of one byte */
+#define OCTET_NEAR_BYTES 19456 /* of them that the first cache has room for, */
+#define OCTET_PART_BYTES 17408 /* and so many at a time where there are more */
+
+/* Some octets of eight weight rows, of which a few rows of activations meet all before the next.
+ * Where a row's activations do not fit the first cache, a weight row at a time would read all of
+ * them from the second one. */
+struct octet_run_part {
+    int32_t first, end, most;
+    bool last, ahead; /* the rows end here; weights are fetched ahead */
+    size_t distance;  /* bytes from a weight to the one that is fetched meanwhile */
+};
+
+static inline bool octet_next_part(const struct lanes *l, struct octet_run_part *p)
+{
+    const int32_t octets = (l->blocks + 7) / 8;
+    p->first = p->end;
+    p->last = octets - p->first <= p->most;
+    p->end = p->last ? octets : p->first + p->most;
+    return p->first < octets;
+}
+
+static inline __attribute__((always_inline)) struct octet_run_part
+octet_first_part(const struct lanes *l, int count, int shape)
+{
+    const int32_t octets = (l->blocks + 7) / 8,
+                  size = shape & OCTET_ONE ? OCTET_ONE_SIZE : OCTET_SIZE,
+                  all = octets * count * size,
+                  parts = (all + OCTET_PART_BYTES - 1) / OCTET_PART_BYTES;
+    struct octet_run_part p = {
+        .most = octets, .ahead = octet_ahead(l, count), .distance = SUPER_AHEAD};
+    if (all > OCTET_NEAR_BYTES) {
+        p.most = (octets + parts - 1) / parts;
+        p.ahead = true;
+        p.distance = 8 * l->tile->weight->row_bytes;
+    }
+    octet_next_part(l, &p);
+    return p;
+}
+
+/* Q8_0 with activations of one byte: pairs of int16 are the bytes of a weight in their upper
+ * halves. Sums are 256 times too large, still exact in int32, and a pair costs one instruction
+ * where the sign had to be drawn down to the lower half. What is multiplied next is unpacked piece
+ * by piece between products: unpacked at once it waits behind all of them, and its sixteen vectors
+ * find no registers. */
+#define EIGHT_BLOCK 34 /* bytes */
+#define EIGHT_OCTET (8 * EIGHT_BLOCK)
+
+/* Where the compiler shall compute v: it would rather do so right before v's first use. */
+static inline vi eight_now(vi v)
+{
+    __asm__ volatile("" : "+x"(v));
+    return v;
+}
+
+/* One row's products with a vector of pairs, in this place. */
+static inline __attribute__((always_inline)) void eight_step(vi q, const uint8_t *x, bool first,
+                                                             vi *sum)
+{
+    const vi *columns = (const vi *)(const void *)x;
+    vi product;
+    if (first)
+        __asm__ volatile("vpmaddwd %1, %2, %0" : "=x"(*sum) : "m"(*columns), "x"(q));
+    else
+        __asm__ volatile("vpmaddwd %2, %3, %1\n\tvpaddd %1, %0, %0"
+                         : "+x"(*sum), "=&x"(product)
+                         : "m"(*columns), "x"(q));
+}
+
+/* Products of all rows with four columns of eight blocks, of which x + at has the activations. */
+static inline __attribute__((always_inline)) void
+eight_columns(vi v, const uint8_t *const *x, size_t at, bool first, int count, vi *sum)
+{
+    const vi even = eight_now(vi_shl16(v, 8));
+    UNROLL
+    for (int t = 0; t < count; t++)
+        eight_step(even, x[t] + at, first, &sum[t]);
+    const vi odd = eight_now(vi_and(v, _mm256_set1_epi16((short)0xff00)));
+    UNROLL
+    for (int t = 0; t < count; t++)
+        eight_step(odd, x[t] + at + 32, false, &sum[t]);
+}
+
+/* Products with sixteen columns of eight blocks in v, and v becomes those at `next`. */
+static inline __attribute__((always_inline)) void
+eight_half(vi v[4], const uint8_t *next, const uint8_t *const *x, size_t at, int count, vi *sum)
+{
+    vi part[4], ab[2], cd[2];
+    UNROLL
+    for (int i = 0; i < 4; i++)
+        part[i] = eight_now(two_rows(next + i * EIGHT_BLOCK, next + (i + 4) * EIGHT_BLOCK));
+    eight_columns(v[0], x, at, at == 0, count, sum);
+    ab[0] = eight_now(_mm256_unpacklo_epi32(part[0], part[1]));
+    ab[1] = eight_now(_mm256_unpackhi_epi32(part[0], part[1]));
+    eight_columns(v[1], x, at + 64, false, count, sum);
+    cd[0] = eight_now(_mm256_unpacklo_epi32(part[2], part[3]));
+    cd[1] = eight_now(_mm256_unpackhi_epi32(part[2], part[3]));
+    eight_columns(v[2], x, at + 128, false, count, sum);
+    v[0] = eight_now(_mm256_unpacklo_epi64(ab[0], cd[0]));
+    v[1] = eight_now(_mm256_unpackhi_epi64(ab[0], cd[0]));
+    eight_columns(v[3], x, at + 192, false, count, sum);
+    v[2] = eight_now(_mm256_unpacklo_epi64(ab[1], cd[1]));
+    v[3] = eight_now(_mm256_unpackhi_epi64(ab[1], cd[1]));
 }

@@ -34,28 +34,29 @@ struct octet_format {
 
 typedef vf (*octet_last)(const struct lanes *l, int32_t r, const uint8_t *x, vf sum);
 
-/* A row of weights times a few rows of activations: the lanes' sums. `last` adds what is left
- * after the whole octets; the loop has no call, so that the sums stay in registers. */
+/* A part of a row of weights times a few rows of activations: adds to the lanes' sums. `last` adds
+ * what is left after the whole octets; the loop has no call, so that the sums stay in registers. */
 static inline __attribute__((always_inline)) void
 octet_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shape, int32_t bytes,
-           int32_t r, const uint8_t *const *rows, int count, vf *out)
+           int32_t r, const struct octet_run_part *p, const uint8_t *const *rows, int count,
+           vf *out)
 {
     const struct weight *w = l->tile->weight;
     const struct octet_join join = octet_join();
     const size_t scales = octet_scales(w);
-    struct octet_at at = octet_place(l, bytes, r, 0);
+    struct octet_at at = octet_place(l, bytes, r, p->first);
     const uint8_t *x[OCTET_FEW];
     vf sum[OCTET_FEW];
     UNROLL
     for (int t = 0; t < count; t++) {
-        x[t] = rows[t];
-        sum[t] = vf_zero();
+        x[t] = rows[t] + (size_t)p->first * PANEL_OCTET_BYTES;
+        sum[t] = p->first ? out[8 * t] : vf_zero();
     }
-    const bool ahead = octet_ahead(l, count), copied = octet_copied(l, bytes, r);
-    for (int32_t g = octet_whole(l, copied); g > 0; g--) {
+    const bool copied = p->last && octet_copied(l, bytes, r);
+    for (int32_t g = p->end - p->first - (copied ? 1 : 0); g > 0; g--) {
         struct octet o;
-        if (ahead)
-            fetch_lines(at.data + SUPER_AHEAD, (size_t)bytes);
+        if (p->ahead)
+            fetch_lines(at.data + p->distance, (size_t)bytes);
         unpack(w, &at, &o);
         UNROLL
         for (int t = 0; t < count; t++) {
@@ -77,76 +78,14 @@ octet_lines(const struct lanes *l, octet_unpack unpack, octet_last last, int sha
             const uint8_t *const *rows, int count, float *acc)
 {
     vf v[8 * OCTET_FEW];
-    for (int32_t r = 0; r < 8; r++)
-        octet_line(l, unpack, last, shape, bytes, r, rows, count, v + r);
+    struct octet_run_part p = octet_first_part(l, count, shape);
+    do
+        for (int32_t r = 0; r < 8; r++)
+            octet_line(l, unpack, last, shape, bytes, r, &p, rows, count, v + r);
+    while (octet_next_part(l, &p));
     UNROLL
     for (int t = 0; t < count; t++)
         vf_store(acc + t * LANES, sum_lanes(v + 8 * t));
-}
-
-/* Q8_0 with activations of one byte: pairs of int16 are the bytes of a weight in their upper
- * halves. Sums are 256 times too large, still exact in int32, and a pair costs one instruction
- * where the sign had to be drawn down to the lower half. What is multiplied next is unpacked piece
- * by piece between products: unpacked at once it waits behind all of them, and its sixteen vectors
- * find no registers. */
-#define EIGHT_BLOCK 34 /* bytes */
-#define EIGHT_OCTET (8 * EIGHT_BLOCK)
-
-/* Where the compiler shall compute v: it would rather do so right before v's first use. */
-static inline vi eight_now(vi v)
-{
-    __asm__ volatile("" : "+x"(v));
-    return v;
-}
-
-/* One row's products with a vector of pairs, in this place. */
-static inline __attribute__((always_inline)) void eight_step(vi q, const uint8_t *x, bool first,
-                                                             vi *sum)
-{
-    const vi *columns = (const vi *)(const void *)x;
-    vi product;
-    if (first)
-        __asm__ volatile("vpmaddwd %1, %2, %0" : "=x"(*sum) : "m"(*columns), "x"(q));
-    else
-        __asm__ volatile("vpmaddwd %2, %3, %1\n\tvpaddd %1, %0, %0"
-                         : "+x"(*sum), "=&x"(product)
-                         : "m"(*columns), "x"(q));
-}
-
-/* Products of all rows with four columns of eight blocks, of which x + at has the activations. */
-static inline __attribute__((always_inline)) void
-eight_columns(vi v, const uint8_t *const *x, size_t at, bool first, int count, vi *sum)
-{
-    const vi even = eight_now(vi_shl16(v, 8));
-    UNROLL
-    for (int t = 0; t < count; t++)
-        eight_step(even, x[t] + at, first, &sum[t]);
-    const vi odd = eight_now(vi_and(v, _mm256_set1_epi16((short)0xff00)));
-    UNROLL
-    for (int t = 0; t < count; t++)
-        eight_step(odd, x[t] + at + 32, false, &sum[t]);
-}
-
-/* Products with sixteen columns of eight blocks in v, and v becomes those at `next`. */
-static inline __attribute__((always_inline)) void
-eight_half(vi v[4], const uint8_t *next, const uint8_t *const *x, size_t at, int count, vi *sum)
-{
-    vi part[4], ab[2], cd[2];
-    UNROLL
-    for (int i = 0; i < 4; i++)
-        part[i] = eight_now(two_rows(next + i * EIGHT_BLOCK, next + (i + 4) * EIGHT_BLOCK));
-    eight_columns(v[0], x, at, at == 0, count, sum);
-    ab[0] = eight_now(_mm256_unpacklo_epi32(part[0], part[1]));
-    ab[1] = eight_now(_mm256_unpackhi_epi32(part[0], part[1]));
-    eight_columns(v[1], x, at + 64, false, count, sum);
-    cd[0] = eight_now(_mm256_unpacklo_epi32(part[2], part[3]));
-    cd[1] = eight_now(_mm256_unpackhi_epi32(part[2], part[3]));
-    eight_columns(v[2], x, at + 128, false, count, sum);
-    v[0] = eight_now(_mm256_unpacklo_epi64(ab[0], cd[0]));
-    v[1] = eight_now(_mm256_unpackhi_epi64(ab[0], cd[0]));
-    eight_columns(v[3], x, at + 192, false, count, sum);
-    v[2] = eight_now(_mm256_unpacklo_epi64(ab[1], cd[1]));
-    v[3] = eight_now(_mm256_unpackhi_epi64(ab[1], cd[1]));
 }
 
 /* What is left of row r after its whole octets. */
@@ -161,20 +100,22 @@ static __attribute__((noinline)) vf eight_last(const struct lanes *l, int32_t r,
     return octet_dot(&o, OCTET_PLAIN, x, &join, sum);
 }
 
-/* A row of weights times a few rows of activations: the lanes' sums. */
-static inline __attribute__((always_inline)) void
-eight_line(const struct lanes *l, int32_t r, const uint8_t *const *rows, int count, vf *out)
+/* A part of a row of weights times a few rows of activations: adds to the lanes' sums. */
+static inline __attribute__((always_inline)) void eight_line(const struct lanes *l, int32_t r,
+                                                             const struct octet_run_part *p,
+                                                             const uint8_t *const *rows, int count,
+                                                             vf *out)
 {
-    const uint8_t *data = l->data[r], *x[OCTET_FEW];
+    const uint8_t *data = l->data[r] + (size_t)p->first * EIGHT_OCTET, *x[OCTET_FEW];
     vf sum[OCTET_FEW];
     vi v[4];
     UNROLL
     for (int t = 0; t < count; t++) {
-        x[t] = rows[t];
-        sum[t] = vf_zero();
+        x[t] = rows[t] + (size_t)p->first * PANEL_OCTET_BYTES;
+        sum[t] = p->first ? out[8 * t] : vf_zero();
     }
-    const bool ahead = octet_ahead(l, count), copied = octet_copied(l, EIGHT_OCTET, r);
-    int32_t g = octet_whole(l, copied);
+    const bool copied = p->last && octet_copied(l, EIGHT_OCTET, r);
+    int32_t g = p->end - p->first - (copied ? 1 : 0);
     if (g) {
         BLOCKS_APART(blocks, data, EIGHT_BLOCK);
         load_rows16(blocks, 2, v);
@@ -182,8 +123,8 @@ eight_line(const struct lanes *l, int32_t r, const uint8_t *const *rows, int cou
     for (; g > 0; g--) {
         const uint8_t *next = g > 1 ? data + EIGHT_OCTET : data; /* nothing is past the last */
         vi all[OCTET_FEW];
-        if (ahead)
-            fetch_lines(data + SUPER_AHEAD, EIGHT_OCTET);
+        if (p->ahead)
+            fetch_lines(data + p->distance, EIGHT_OCTET);
         eight_half(v, data + 18, x, 0, count, all);
         const vf scale = _mm256_cvtph_ps(words_apart(data, EIGHT_BLOCK));
         eight_half(v, next + 2, x, 256, count, all);
@@ -205,8 +146,11 @@ static inline __attribute__((always_inline)) void
 eight_lines(const struct lanes *l, const uint8_t *const *rows, int count, float *acc)
 {
     vf v[8 * OCTET_FEW];
-    for (int32_t r = 0; r < 8; r++)
-        eight_line(l, r, rows, count, v + r);
+    struct octet_run_part p = octet_first_part(l, count, OCTET_PLAIN);
+    do
+        for (int32_t r = 0; r < 8; r++)
+            eight_line(l, r, &p, rows, count, v + r);
+    while (octet_next_part(l, &p));
     UNROLL
     for (int t = 0; t < count; t++)
         vf_store(acc + t * LANES, sum_lanes(v + 8 * t));

@@ -6,9 +6,8 @@
 #pragma once
 #include "engine/cpu/kernels/super_formats.h"
 
-#define SUPER_ROWS 4     /* of activations at a time */
-#define SUPER_AHEAD 6144 /* bytes fetched ahead of a few rows: two KB came too late */
-#define SUPER_CHUNK 8    /* super-blocks of eight weight rows whose sums are held */
+#define SUPER_ROWS 4  /* of activations at a time */
+#define SUPER_CHUNK 8 /* super-blocks of eight weight rows whose sums are held */
 
 /* A format's shape is that of its octets: how many products may be added up in 16 bits, and whether
  * it has minima; else 32 is taken off its numbers, by what sums begin with. */
