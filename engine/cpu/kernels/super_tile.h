@@ -7,6 +7,7 @@
 #include "engine/cpu/kernels/super_formats.h"
 
 #define SUPER_ROWS 4  /* of activations at a time */
+#define SUPER_LINE 24 /* super-blocks of a row whose activations stay in the first cache */
 #define SUPER_CHUNK 8 /* super-blocks of eight weight rows whose sums are held */
 
 /* A format's shape is that of its octets: how many products may be added up in 16 bits, and whether
@@ -250,6 +251,7 @@ super_lines(const struct lanes *l, super_unpack_octet unpack, int shape, int32_t
     __m128i pairs[8 * SUPER_CHUNK * OCTET_FEW];
     const size_t row = (size_t)(SUPER_CHUNK * count);
     const int32_t octets = l->blocks / 8;
+    const size_t ahead = octets > SUPER_CHUNK ? 8 * l->tile->weight->row_bytes : SUPER_AHEAD;
     vf sum[OCTET_FEW];
     UNROLL
     for (int t = 0; t < count; t++)
@@ -262,7 +264,7 @@ super_lines(const struct lanes *l, super_unpack_octet unpack, int shape, int32_t
             for (int32_t g = 0; g < n; g++, data += bytes) {
                 const size_t at = r * row + (size_t)(g * count);
                 struct super_octet o;
-                fetch_lines(data + SUPER_AHEAD, (size_t)bytes);
+                fetch_lines(data + ahead, (size_t)bytes);
                 unpack(data, &o);
                 UNROLL
                 for (int t = 0; t < count; t++)
@@ -341,7 +343,7 @@ static inline __attribute__((always_inline)) void super_line(const struct lanes 
     static __attribute__((noinline)) void super_few_##name(                                        \
         const struct lanes *l, const uint8_t *const *rows, int32_t n, float *acc)                  \
     {                                                                                              \
-        if (n == 1 && l->tile->weight->n_matrix == 1)                                              \
+        if (n == 1 && l->tile->weight->n_matrix == 1 && l->blocks / 8 <= SUPER_LINE)               \
             super_line(l, super_octet_##name, shape, bytes, rows[0], acc);                         \
         else if (n == 1)                                                                           \
             super_lines(l, super_octet_##name, shape, bytes, rows, 1, acc);                        \

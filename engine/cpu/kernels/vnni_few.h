@@ -9,12 +9,13 @@
 /* where an octet of weights is as large; smaller ones leave room for twice as many before that is
  * faster */
 #define VNNI_NEAR_BYTES 256
+#define VNNI_ROW 48 /* octets of one row that the first cache has room for beside the weights */
 
 /* Some octets of eight weight rows. */
 struct vnni_part {
     int32_t first, end;
-    bool last;    /* the rows end here */
-    size_t ahead; /* bytes from a weight to the one that is fetched meanwhile */
+    bool last, fetch; /* the rows end here; weights are fetched ahead, */
+    size_t ahead;     /* so many bytes */
 };
 
 /* A part of a row of weights times `count` rows of activations: adds to the lanes' sums, eight
@@ -35,7 +36,7 @@ vnni_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shape
     const size_t end = (size_t)(p->end - (copied ? 1 : 0)) * PANEL_OCTET_BYTES;
     for (size_t x = (size_t)p->first * PANEL_OCTET_BYTES; x < end; x += PANEL_OCTET_BYTES) {
         struct octet o;
-        if (count > 3) /* fewer keep up with what the processor fetches by itself */
+        if (p->fetch)
             fetch_lines(at.data + p->ahead, (size_t)bytes);
         unpack(w, &at, &o);
         UNROLL
@@ -60,8 +61,13 @@ vnni_lines(const struct lanes *l, octet_unpack unpack, octet_last last, int shap
     vf v[8 * VNNI_FEW];
     const int32_t octets = (l->blocks + 7) / 8,
                   most = (bytes < VNNI_NEAR_BYTES ? 2 : 1) * VNNI_NEAR / count,
-                  near = octets > most ? VNNI_NEAR / count : octets;
-    struct vnni_part p = {.ahead = octets > most ? 8 * l->tile->weight->row_bytes : SUPER_AHEAD};
+                  near = octets > most || octets > VNNI_ROW ? VNNI_NEAR / count : octets;
+    struct vnni_part p = {.fetch = count > 3, /* fewer keep up with the processor */
+                          .ahead = SUPER_AHEAD};
+    if (near < octets) { /* the processor itself would fetch whole rows */
+        p.fetch = true;
+        p.ahead = 8 * l->tile->weight->row_bytes;
+    }
     for (; p.first < octets; p.first = p.end) {
         p.last = octets - p.first <= near;
         p.end = p.last ? octets : p.first + near;

@@ -14,6 +14,9 @@
 #define SUPER_SUMS PANEL_SUPER_FOUR
 #define VNNI_SUPER_FEW 3    /* rows up to which weights are read row after row, */
 #define VNNI_SUPER_FEW_Q6 8 /* where unpacking sixteen rows takes longer */
+#define VNNI_SUPER_NEAR                                                                            \
+    64 /* super-blocks of rows of activations that the first cache has room for */
+#define VNNI_SUPER_PART 32 /* and so many at a time where there are more */
 
 /* A row of activations has four sums: of super-blocks 0, 4, 8 and so on, 1, 5 and so on. */
 typedef float vnni_super_sums[SUPER_SUMS][WIDE_HALVES * LANES];
@@ -262,7 +265,8 @@ static inline __m128 vnni_halves(__m128i dwords, bool second)
 /* Super-blocks of a weight row, four at most, times `count` rows of activations. */
 static inline __attribute__((always_inline)) void
 vnni_super_four(const uint8_t *data, int32_t n, enum weight_type type, int32_t bytes,
-                const uint8_t *const *rows, int count, size_t at, __m128 *sum)
+                const struct vnni_part *p, const uint8_t *const *rows, int count, size_t at,
+                __m128 *sum)
 {
     const bool min = type != WEIGHT_Q6_K;
     vi total[VNNI_SUPER_FEW_Q6][SUPER_SUMS];
@@ -270,8 +274,8 @@ vnni_super_four(const uint8_t *data, int32_t n, enum weight_type type, int32_t b
     UNROLL
     for (int j = 0; j < SUPER_SUMS; j++) {
         struct vnni_super_octet o;
-        if (j < n && count > 3) /* fewer keep up with what the processor fetches by itself */
-            fetch_lines(data + j * (size_t)bytes + SUPER_AHEAD, (size_t)bytes);
+        if (j < n && p->fetch)
+            fetch_lines(data + j * (size_t)bytes + p->ahead, (size_t)bytes);
         if (j < n)
             vnni_octet(type, data + j * (size_t)bytes, &o);
         UNROLL
@@ -299,30 +303,49 @@ vnni_super_four(const uint8_t *data, int32_t n, enum weight_type type, int32_t b
     }
 }
 
+/* A part of a weight row, which ends with it or has a multiple of four super-blocks, times `count`
+ * rows of activations: adds to the four sums of each. */
+static inline __attribute__((always_inline)) void
+vnni_super_line(const uint8_t *data, enum weight_type type, int32_t bytes,
+                const struct vnni_part *p, const uint8_t *const *rows, int count, __m128 *sum)
+{
+    __m128 s[VNNI_SUPER_FEW_Q6];
+    int32_t g = p->first;
+    data += (size_t)g * (size_t)bytes;
+    UNROLL
+    for (int t = 0; t < count; t++)
+        s[t] = g ? sum[t] : _mm_setzero_ps();
+    for (; g + SUPER_SUMS <= p->end; g += SUPER_SUMS, data += SUPER_SUMS * (size_t)bytes)
+        vnni_super_four(data, SUPER_SUMS, type, bytes, p, rows, count,
+                        (size_t)g * PANEL_OCTET_BYTES, s);
+    if (p->end - g == 3) /* 768 columns, as many experts have */
+        vnni_super_four(data, 3, type, bytes, p, rows, count, (size_t)g * PANEL_OCTET_BYTES, s);
+    else if (g < p->end)
+        vnni_super_four(data, p->end - g, type, bytes, p, rows, count,
+                        (size_t)g * PANEL_OCTET_BYTES, s);
+    UNROLL
+    for (int t = 0; t < count; t++)
+        sum[t] = s[t];
+}
+
 static inline __attribute__((always_inline)) void
 vnni_super_lines(const struct lanes *l, enum weight_type type, int32_t bytes,
                  const uint8_t *const *rows, int count, float *acc)
 {
     __m128 sum[8][VNNI_SUPER_FEW_Q6];
-    const int32_t octets = l->blocks / 8;
-    for (int r = 0; r < 8; r++) {
-        const uint8_t *data = l->data[r];
-        __m128 s[VNNI_SUPER_FEW_Q6];
-        int32_t g = 0;
-        UNROLL
-        for (int t = 0; t < count; t++)
-            s[t] = _mm_setzero_ps();
-        for (; g + SUPER_SUMS <= octets; g += SUPER_SUMS, data += SUPER_SUMS * (size_t)bytes)
-            vnni_super_four(data, SUPER_SUMS, type, bytes, rows, count,
-                            (size_t)g * PANEL_OCTET_BYTES, s);
-        if (octets - g == 3) /* 768 columns, as many experts have */
-            vnni_super_four(data, 3, type, bytes, rows, count, (size_t)g * PANEL_OCTET_BYTES, s);
-        else if (g < octets)
-            vnni_super_four(data, octets - g, type, bytes, rows, count,
-                            (size_t)g * PANEL_OCTET_BYTES, s);
-        UNROLL
-        for (int t = 0; t < count; t++)
-            sum[r][t] = s[t];
+    const int32_t octets = l->blocks / 8,
+                  near = octets * count > VNNI_SUPER_NEAR || octets > VNNI_ROW
+                             ? VNNI_SUPER_PART / count / SUPER_SUMS * SUPER_SUMS
+                             : octets;
+    struct vnni_part p = {.fetch = count > 3, .ahead = SUPER_AHEAD};
+    if (near < octets) {
+        p.fetch = true;
+        p.ahead = 8 * l->tile->weight->row_bytes;
+    }
+    for (; p.first < octets; p.first = p.end) {
+        p.end = octets - p.first <= near ? octets : p.first + near;
+        for (int r = 0; r < 8; r++)
+            vnni_super_line(l->data[r], type, bytes, &p, rows, count, sum[r]);
     }
     UNROLL
     for (int t = 0; t < count; t++)
