@@ -13,7 +13,9 @@ layout(constant_id = SPEC_OFFLOADS_MISSES) const bool OFFLOADS_MISSES = false;
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer ExpertTable { Planes at[]; };
 Planes expert_planes(Planes w, uint expert, uint which) /* which: 0 gate and up, 1 down */
 {
-    return SPLIT_EXPERTS ? ExpertTable(w.data).at[2 * expert + which] : w;
+    if (SPLIT_EXPERTS) /* not by ?:, for which glslang stores a struct of the buffer's layout as one without: no valid SPIR-V */
+        w = ExpertTable(w.data).at[2 * expert + which];
+    return w;
 }
 /* First row of an expert's matrix in its planes. */
 uint expert_row(uint expert, uint rows)
