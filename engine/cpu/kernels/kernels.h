@@ -24,7 +24,8 @@ struct tile { /* `lanes` rows of one matrix, starting at `row`, times some rows 
     const int32_t *index; /* the panel's rows, or NULL: first, first + 1, ... */
     int32_t first, n;
     int32_t more; /* n * (1 + more) <= KERNEL_MAX_TILE_ROWS */
-    /* The weights that come next, which are fetched meanwhile; NULL: those behind these */
+    /* The same matrix's rows or another's like it, which come next: many rows of activations have
+     * them fetched meanwhile. NULL: those behind these */
     const uint8_t *ahead;
 };
 

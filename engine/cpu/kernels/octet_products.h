@@ -1,7 +1,8 @@
 /* Products of octets of weights with octets of activations. The products of a block are summed
  * exactly in int32; lane c of a row's sum takes blocks c, c + 8, c + 16 and so on one after the
  * other (as PANEL_K_OCTETS has them: its own), so a row's result is the same whatever else is
- * computed. And where a weight row's octets lie. */
+ * computed. Where a weight row's octets lie, and in which parts a few rows of activations take
+ * them. */
 #pragma once
 #include "engine/cpu/kernels/octet_formats.h"
 

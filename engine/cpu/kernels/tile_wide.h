@@ -336,7 +336,8 @@ static inline vf wide_sum(const wide_sums *s, int half)
 }
 
 /* Each half fetches ahead what is its own of the next tile: what follows the first half's rows is
- * the second half, whose turn comes too soon. */
+ * the second half, whose turn comes too soon. Of the tile that the caller tells, the first half's
+ * place is enough: its rows are one run. */
 static inline void wide_fetch_next(struct lanes l[WIDE_HALVES])
 {
     const struct weight *w = l->tile->weight;

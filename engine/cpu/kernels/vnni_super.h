@@ -14,9 +14,8 @@
 #define SUPER_SUMS PANEL_SUPER_FOUR
 #define VNNI_SUPER_FEW 3    /* rows up to which weights are read row after row, */
 #define VNNI_SUPER_FEW_Q6 8 /* where unpacking sixteen rows takes longer */
-#define VNNI_SUPER_NEAR                                                                            \
-    64 /* super-blocks of rows of activations that the first cache has room for */
-#define VNNI_SUPER_PART 32 /* and so many at a time where there are more */
+#define VNNI_SUPER_NEAR 64  /* super-blocks of all rows that the first cache has room for */
+#define VNNI_SUPER_PART 32  /* and so many at a time where there are more */
 
 /* A row of activations has four sums: of super-blocks 0, 4, 8 and so on, 1, 5 and so on. */
 typedef float vnni_super_sums[SUPER_SUMS][WIDE_HALVES * LANES];
