@@ -39,6 +39,14 @@ const phase = (wanted) => eventually(async () => {
 });
 const jobRuns = () => eventually(async () => assert.ok((await s.json('GET', '/api/admin/status')).body.load.jobs_running > 0));
 
+/** Writes into the page of an engine that is stopped when it was heard of last. */
+function heardOf(engine, at) {
+  const file = path.join(s.dir, 'state/status'), page = readFileSync(file);
+  assert.equal(page.readBigInt64LE(80), BigInt(engine)); // engine/wire/status.h, behind 64 bytes of the sequence
+  page.writeDoubleLE(at, 88);
+  writeFileSync(file, page);
+}
+
 /** Workers take the new text over in a moment; until then they say so and nothing else. */
 async function answers(model) {
   for (const end = Date.now() + PATIENCE; ; await sleep(20)) {
@@ -83,6 +91,28 @@ test('running answers end, new ones are told to wait, then the other model answe
   const listed = async () => (await s.json('GET', '/v1/models')).body.data[0].id; // the short pool is renewed beside the stream pool
   await eventually(async () => assert.equal(await listed(), 'other'));
   for (let i = 0; i < 12; i++) assert.equal((await s.json('GET', '/v1/models')).body.data[0].id, 'other'); // in every worker
+});
+
+test('an engine that is not heard of for some seconds keeps its time to answer', async () => {
+  const text = 'one two three four five six seven eight nine ten';
+  const running = s.stream({ messages: order({ text, token_ms: lasting(200) }) });
+  await jobRuns();
+  const engine = s.pid('engine');
+  process.kill(engine, 'SIGSTOP');
+  try {
+    await eventually(() => assert.match(readFileSync(`/proc/${engine}/stat`, 'utf8'), /\) T /));
+    heardOf(engine, Date.now() / 1000 - 60);
+    assert.equal((await load(other)).status, 202);
+    await phase('draining');
+    await sleep(500); // in which it is looked at some times
+    await phase('draining');
+  } finally {
+    process.kill(engine, 'SIGCONT');
+  }
+  const got = joined((await running).chunks);
+  assert.deepEqual([got.content, got.finish], [text, ['stop']]);
+  await phase('ready');
+  await answers('other');
 });
 
 test('an answer over the time is cut, not the switch', async () => {

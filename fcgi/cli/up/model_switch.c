@@ -177,9 +177,14 @@ static void finish_check(struct model_switch *m)
 static bool drained(struct model_switch *m, double now)
 {
     struct err ignored;
-    bool known = status_read(m->status_path, &page, &ignored);
-    return now >= m->drain_until || !known || page.state != ENGINE_READY ||
-           page.jobs_running + page.jobs_waiting == 0;
+    if (now >= m->drain_until || !engine(m)->pid)
+        return true;
+    if (!status_read(m->status_path, &page, &ignored))
+        return false;
+    /* One that is not heard of for some seconds reads as down. It may only lack the processor: its
+     * answers have the whole time. */
+    return page.jobs_running + page.jobs_waiting == 0 ||
+           (page.state != ENGINE_READY && page.state != ENGINE_DOWN);
 }
 
 static void stop_engine(struct model_switch *m)
