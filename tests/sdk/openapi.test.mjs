@@ -60,8 +60,8 @@ test('schemathesis finds no 5xx, no undocumented status, no reply against its sc
   nameModel(doc);
   doc.servers = [{ url: s.url }];
   writeFileSync(file, JSON.stringify(doc));
-  // As many requests on every machine, and the same ones. In one thread: Python 3.11 at times fails to parse source in two at once (CPython
-  // issue 106905), which hypothesis does, and calls inconsistent what then goes well when it tries again.
+  // As many requests on every machine, and the same ones. In one thread: in two, Python 3.11 failed at times to parse source (as in CPython issue
+  // 106905; inferred, not traced), and hypothesis calls a failure inconsistent that does not come again.
   for (const [least, ...what] of [[1500, '--phases', 'coverage', ...edges], [500, '--phases', 'fuzzing', '-n', '3']]) {
     const r = await run('schemathesis', ['run', file, '--url', s.url, '-H', `Authorization: Bearer ${s.key}`, ...what, '--generation-deterministic',
       '--checks', 'not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance',
