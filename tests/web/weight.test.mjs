@@ -52,7 +52,7 @@ test('who was here before has the session, the chats and the state asked for at 
   const page = await house.page({ alone: true });
   await page.addInitScript(() => { // what the page asks for again and again comes after this test, however long it takes
     const later = globalThis.setTimeout;
-    globalThis.setTimeout = (what, ms, ...rest) => later(what, ms < 2000 ? ms : 2 ** 31 - 1, ...rest);
+    globalThis.setTimeout = (what, ms, ...rest) => later(what, ms >= 2000 ? 2 ** 31 - 1 : ms, ...rest);
   });
   const { id } = (await house.server.json('POST', '/api/conversations', { title: 'Asked ahead' })).body;
   await page.goto(`${house.server.url}/#/c/${id}`);
