@@ -239,6 +239,12 @@ test('an owner shares a project by name; the reader\'s page uses it, changes not
   await page.locator('#project-dialog .form-error', { hasText: /\S/ }).waitFor();
   await becomes(given, ['reader', 'reader']);
   await page.unroute(late);
+  await page.route(late, async (route) => { await new Promise((done) => { setTimeout(done, 300); }); await route.fulfill({ status: 507, json: { error: { message: 'The disk is full.', code: 'disk_full' } } }); }, { times: 1 });
+  const second = page.waitForResponse((r) => r.url().endsWith('/shares') && r.ok());
+  for (const access of ['editor', 'reader']) await page.locator('.project-sharing li select').selectOption(access);
+  await second;
+  await page.waitForTimeout(200);
+  assert.match(await page.locator('#project-dialog .form-error').textContent(), /disk is full/); // what comes after it went well
   await shot('sharing');
   await page.keyboard.press('Escape');
   await folder('Shared').locator('.project-shared').waitFor();

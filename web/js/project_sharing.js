@@ -18,14 +18,14 @@ export async function sharingSection(project, complain) {
   const path = `/api/projects/${project.id}/shares`;
   const [{ items }, groups] = await Promise.all([call("GET", path), myGroups()]);
   const list = el("ul", { class: "keys", ariaLabel: t("projectSharing.title") });
-  const act = async (work) => { try { complain(null); await work(); } catch (error) { complain(error); } };
   let stored = items;
   let last = Promise.resolve();
   let waiting = 0;
-  /** Changes are sent in the order in which they are made; once none waits, what is stored is shown, after an error too. */
+  /** Changes are sent in the order in which they are made; once none waits, what is stored is shown. What failed is told until the next is made. */
   const change = (send) => {
+    complain(null);
     waiting++;
-    last = last.then(() => act(async () => { stored = await send(); })).then(() => { if (!--waiting) draw(); });
+    last = last.then(send).then((now) => { stored = now; }, complain).then(() => { if (!--waiting) draw(); });
   };
   const row = (x) => el("li", { data: { key: `${x.id} ${x.name}` } },
     el("span", { class: "grow", dir: "auto" }, x.name, " ", x.kind === "group" ? el("span", { class: "badge" }, t("projectSharing.group", { n: x.members })) : null),
@@ -33,13 +33,13 @@ export async function sharingSection(project, complain) {
       const body = x.kind === "user" ? { user: x.name } : { group_id: groups.find((g) => g.name === x.name)?.id };
       return (await call("POST", path, { ...body, access: value })).items;
     }) }, disabled: x.kind === "group" && !groups.some((g) => g.name === x.name) }),
-    el("button", { class: "icon-button", type: "button", ariaLabel: t("projectSharing.stop", { name: x.name }), data: { key: "stop" }, on: { click: () => act(async () => {
+    el("button", { class: "icon-button", type: "button", ariaLabel: t("projectSharing.stop", { name: x.name }), data: { key: "stop" }, on: { click: async () => {
       if (!await confirmDialog(t("projectSharing.stopTitle", { name: x.name }), t("projectSharing.stopText"), t("projectSharing.stopShort"))) return;
       change(async () => {
         await call("DELETE", `${path}/${x.id}`);
         return (await call("GET", path)).items;
       });
-    }) } }, icon("trash")));
+    } } }, icon("trash")));
   const draw = () => {
     render(list, ...stored.map(row));
     stored.forEach((x, i) => { list.children[i].querySelector("select").value = x.access; }); // a choice stays the same element, since it may be open
