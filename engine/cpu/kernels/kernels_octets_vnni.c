@@ -1,6 +1,8 @@
 /* Octets with AVX512-VNNI, in words of 256 bits; called by kernels_avx512vnni.c alone. */
 #include "engine/cpu/kernels/simd_avx2.h"
 
+#define WIDE_VECTORS 8 /* weights are unpacked to bytes alone */
+
 /* Of the headers below only packing and the octets of bytes are taken. */
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include "engine/cpu/kernels/ops_simd.h"

@@ -55,7 +55,7 @@ vnni_super_rows(const struct vnni_super *b, int shape, const uint8_t *const *oct
         const size_t place = PANEL_OCTET_LOW + 128 * (k % 2) + 4 * (k / 2);
         vnni_fetch(next, k);
         if (count == VNNI_ROWS)
-            vnni_fetch_octet(next->rows[k]);
+            vnni_fetch_octet(next->rows[k], at);
         __m512i part[VNNI_ROWS];
         UNROLL
         for (int i = 0; i < 8; i++) {

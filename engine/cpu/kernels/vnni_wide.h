@@ -6,14 +6,12 @@
 #pragma once
 #include "engine/cpu/kernels/vnni_few.h"
 
-#define VNNI_OCTETS 2 /* of a weight row at a time: half as often are sums loaded and stored */
-#define VNNI_ROWS 8   /* of activations at a time: four of them just hide a product's latency */
+#define VNNI_OCTETS 2       /* of a weight row at a time: what the first cache has room for */
+#define VNNI_OCTETS_WHOLE 3 /* of a row that has no more: its sums then stay in registers */
+#define VNNI_ROWS 8 /* of activations at a time: four of them just hide a product's latency */
 
 /* A row of activations has a sum for each lane of an octet. */
 typedef float vnni_sums[8][WIDE_HALVES * LANES];
-
-/* What a row begins with, which is read instead of being written first. */
-static _Alignas(64) const vnni_sums vnni_zeros[VNNI_ROWS];
 
 struct vnni_ahead { /* of the next tile, whose sixteen rows are one run of bytes */
     const uint8_t *from;
@@ -22,8 +20,8 @@ struct vnni_ahead { /* of the next tile, whose sixteen rows are one run of bytes
 
 struct vnni_octets { /* unpacked weights, and what is fetched meanwhile */
     const struct wide_block *blocks;
-    int32_t count; /* of blocks: less than eight, or of whole octets */
-    bool first;    /* the row's first */
+    int32_t count;    /* of blocks */
+    bool first, last; /* the row's first, the row's last */
     struct vnni_ahead ahead;
 };
 
@@ -34,7 +32,7 @@ struct vnni_next {                  /* what is fetched while some rows are multi
 };
 
 typedef void (*vnni_run)(const struct vnni_octets *o, const struct octet_rows *rows, size_t at,
-                         vnni_sums *sums);
+                         vnni_sums *sums, float *acc);
 
 static inline __m512i vnni_four(const uint8_t *p)
 {
@@ -71,17 +69,27 @@ static inline __attribute__((always_inline)) void vnni_multiply_words(__m512i *t
  * for those. */
 #define VNNI_BYTES(shape) ((shape) | OCTET_BYTES(8))
 
-/* What is read of an octet of activations, into the first cache. */
-static inline __attribute__((always_inline)) void vnni_fetch_octet(const uint8_t *x)
+/* What is read of an octet of activations, into the first cache: five lines, and `place` where that
+ * is in none of them. */
+static inline __attribute__((always_inline)) void vnni_fetch_octet(const uint8_t *x, size_t place)
 {
     __asm__ volatile("prefetcht0 %0\n\tprefetcht0 %1\n\tprefetcht0 %2\n\tprefetcht0 %3\n\t"
-                     "prefetcht0 %4\n\tprefetcht0 %5"
+                     "prefetcht0 %4"
                      :
-                     : "m"(x[0]), "m"(x[256]), "m"(x[320]), "m"(x[384]), "m"(x[448]), "m"(x[512]));
+                     : "m"(x[256]), "m"(x[320]), "m"(x[384]), "m"(x[448]), "m"(x[512]));
+    if (place / 64 != PANEL_OCTET_SCALE / 64)
+        __asm__ volatile("prefetcht0 %0" : : "m"(x[place]));
+}
+
+/* What a block of activations has beside its columns and its scale. */
+static inline size_t vnni_beside(int shape)
+{
+    return shape & OCTET_MIN ? PANEL_OCTET_SUM : octet_less(shape);
 }
 
 /* While rows from `first` on are multiplied, the rows after them are fetched, or after the last
- * ones the first ones' next octets, and a part of the next tile. */
+ * ones the first ones' next octets, in the end those with which a tile begins, and a part of the
+ * next tile. */
 static inline void vnni_next(const struct octet_rows *rows, int32_t first, size_t at,
                              size_t over_by, const struct vnni_ahead *ahead, struct vnni_next *next)
 {
@@ -105,59 +113,45 @@ static inline __attribute__((always_inline)) void vnni_fetch(const struct vnni_n
 
 /* Products of one block with `count` rows, a constant. */
 static inline __attribute__((always_inline)) void vnni_products(const struct wide_block *b,
-                                                                int shape, size_t block,
-                                                                const uint8_t *const *octets,
+                                                                int shape, size_t at,
+                                                                const uint8_t *const *rows,
                                                                 int count, __m512 *sum)
 {
-    const struct wide_place place = wide_place(VNNI_BYTES(shape), block);
+    const struct wide_place place = wide_place(VNNI_BYTES(shape), 0);
     const __m512 scale = _mm512_loadu_ps(b->scale[0]);
     __m512i total[VNNI_ROWS];
     UNROLL
     for (int t = 0; t < count; t++)
-        total[t] =
-            shape >> OCTET_LESS_SHIFT ? vnni_four(octets[t] + place.less) : _mm512_setzero_si512();
+        total[t] = shape >> OCTET_LESS_SHIFT ? vnni_four(rows[t] + at + place.less)
+                                             : _mm512_setzero_si512();
     UNROLL
     for (int i = 0; i < 8; i++) {
         const __m512i q = _mm512_loadu_si512(b->q[i]);
         UNROLL
         for (int t = 0; t < count; t++)
             vnni_multiply(&total[t], q,
-                          octets[t] + place.columns + wide_column(VNNI_BYTES(shape), i));
+                          rows[t] + at + place.columns + wide_column(VNNI_BYTES(shape), i));
     }
     UNROLL
     for (int t = 0; t < count; t++) {
-        const __m512 factor = vnni_float(octets[t] + PANEL_OCTET_SCALE + 4 * place.lane);
+        const __m512 factor = vnni_float(rows[t] + at + PANEL_OCTET_SCALE);
         sum[t] =
             _mm512_fmadd_ps(_mm512_cvtepi32_ps(total[t]), _mm512_mul_ps(scale, factor), sum[t]);
         if (shape & OCTET_MIN)
-            sum[t] =
-                _mm512_fmadd_ps(_mm512_loadu_ps(b->min),
-                                vnni_float(octets[t] + PANEL_OCTET_SUM + 4 * place.lane), sum[t]);
+            sum[t] = _mm512_fmadd_ps(_mm512_loadu_ps(b->min),
+                                     vnni_float(rows[t] + at + PANEL_OCTET_SUM), sum[t]);
     }
 }
 
-/* What the blocks of one lane of each octet, of which there are one or two, add to `count` rows. */
-static inline __attribute__((always_inline)) void vnni_lane(const struct vnni_octets *o, int shape,
-                                                            size_t lane,
-                                                            const uint8_t *const *octets, int count,
-                                                            int n_octets, vnni_sums *sums)
+/* The lanes of an octet summed as sum_lanes() does. */
+static inline __m512 vnni_sum(const vnni_sums *s)
 {
-    const vnni_sums *from = o->first ? vnni_zeros : sums;
-    __m512 sum[VNNI_ROWS];
+    __m512 v[8];
     UNROLL
-    for (int t = 0; t < count; t++)
-        sum[t] = _mm512_load_ps(from[t][lane]);
-    UNROLL
-    for (int i = 0; i < n_octets; i++) {
-        const uint8_t *x[VNNI_ROWS];
-        UNROLL
-        for (int t = 0; t < count; t++)
-            x[t] = octets[t] + i * PANEL_OCTET_BYTES;
-        vnni_products(o->blocks + 8 * (size_t)i + lane, shape, lane, x, count, sum);
-    }
-    UNROLL
-    for (int t = 0; t < count; t++)
-        _mm512_store_ps(sums[t][lane], sum[t]);
+    for (int i = 0; i < 8; i++)
+        v[i] = _mm512_load_ps((*s)[i]);
+    return _mm512_add_ps(_mm512_add_ps(_mm512_add_ps(v[0], v[1]), _mm512_add_ps(v[2], v[3])),
+                         _mm512_add_ps(_mm512_add_ps(v[4], v[5]), _mm512_add_ps(v[6], v[7])));
 }
 
 /* `blocks` blocks' worth from `block` on of the next tile, while `rows` rows are multiplied. */
@@ -171,10 +165,44 @@ static inline struct vnni_ahead vnni_ahead(const struct lanes l[WIDE_HALVES], in
                                .lane = (bytes / (parts * 8) + 64) & ~(size_t)63};
 }
 
+/* A pass of `count` rows, a constant, over the blocks: lane by lane, so that a lane's sum stays in
+ * its register; of the row's last blocks the lanes are added up too. */
+static inline __attribute__((always_inline)) void vnni_pass(const struct vnni_octets *o, int shape,
+                                                            const uint8_t *const *rows, int count,
+                                                            size_t at, const struct vnni_next *next,
+                                                            vnni_sums *sums, float *acc)
+{
+    const uint8_t *x[VNNI_ROWS];
+    UNROLL
+    for (int t = 0; t < count; t++)
+        x[t] = rows[t] + at;
+    for (size_t k = 0; k < 8; k++) {
+        const struct wide_block *b = o->blocks + k;
+        const uint8_t *row = next->rows[k];
+        const size_t end = ((size_t)o->count + 7 - k) / 8 * PANEL_OCTET_BYTES;
+        __m512 sum[VNNI_ROWS];
+        vnni_fetch(next, k);
+        UNROLL
+        for (int t = 0; t < count; t++)
+            sum[t] = o->first ? _mm512_setzero_ps() : _mm512_load_ps(sums[t][k]);
+        for (size_t g = 4 * k; g < end; g += PANEL_OCTET_BYTES, b += 8) {
+            __asm__("" : "+r"(g)); /* one number, not a pointer for each row of activations */
+            if (count == VNNI_ROWS)
+                vnni_fetch_octet(row + g, vnni_beside(shape));
+            vnni_products(b, shape, g, x, count, sum);
+        }
+        UNROLL
+        for (int t = 0; t < count; t++)
+            _mm512_store_ps(sums[t][k], sum[t]);
+    }
+    for (int t = 0; o->last && t < count; t++)
+        _mm512_storeu_ps(acc + t * WIDE_HALVES * LANES, vnni_sum(&sums[t]));
+}
+
 /* Blocks times n rows, whose octets begin `at` bytes after x->row. */
 #define VNNI_CASE(name, n)                                                                         \
     case n:                                                                                        \
-        name##_##n(o, rows->row + t, at, &next, sums + t);                                         \
+        name##_##n(o, rows->row + t, at, &next, to, acc + t * WIDE_HALVES * LANES);                \
         break
 #define VNNI_RUN(name, shape)                                                                      \
     VNNI_SOME(name##_1, shape, 1)                                                                  \
@@ -186,11 +214,14 @@ static inline struct vnni_ahead vnni_ahead(const struct lanes l[WIDE_HALVES], in
     VNNI_SOME(name##_7, shape, 7)                                                                  \
     VNNI_SOME(name##_8, shape, VNNI_ROWS)                                                          \
     static void name(const struct vnni_octets *o, const struct octet_rows *rows, size_t at,        \
-                     vnni_sums *sums)                                                              \
+                     vnni_sums *sums, float *acc)                                                  \
     {                                                                                              \
+        const size_t over_by =                                                                     \
+            o->last ? (size_t)0 - at : (size_t)(o->count / 8) * PANEL_OCTET_BYTES;                 \
         for (int32_t t = 0; t < rows->n; t += VNNI_ROWS) {                                         \
             struct vnni_next next;                                                                 \
-            vnni_next(rows, t, at, (size_t)(o->count / 8) * PANEL_OCTET_BYTES, &o->ahead, &next);  \
+            vnni_sums *to = o->first && o->last ? sums : sums + t; /* in the first cache */        \
+            vnni_next(rows, t, at, over_by, &o->ahead, &next);                                     \
             switch (rows->n - t) {                                                                 \
                 VNNI_CASE(name, 1);                                                                \
                 VNNI_CASE(name, 2);                                                                \
@@ -200,37 +231,17 @@ static inline struct vnni_ahead vnni_ahead(const struct lanes l[WIDE_HALVES], in
                 VNNI_CASE(name, 6);                                                                \
                 VNNI_CASE(name, 7);                                                                \
             default:                                                                               \
-                name##_8(o, rows->row + t, at, &next, sums + t);                                   \
+                name##_8(o, rows->row + t, at, &next, to, acc + t * WIDE_HALVES * LANES);          \
                 break;                                                                             \
             }                                                                                      \
         }                                                                                          \
     }
 #define VNNI_SOME(name, shape, n)                                                                  \
-    static __attribute__((noinline)) void name(const struct vnni_octets *o,                        \
-                                               const uint8_t *const *rows, size_t at,              \
-                                               const struct vnni_next *next, vnni_sums *sums)      \
+    static __attribute__((noinline)) void name(                                                    \
+        const struct vnni_octets *o, const uint8_t *const *rows, size_t at,                        \
+        const struct vnni_next *next, vnni_sums *sums, float *acc)                                 \
     {                                                                                              \
-        const uint8_t *x[n];                                                                       \
-        UNROLL                                                                                     \
-        for (int i = 0; i < (n); i++)                                                              \
-            x[i] = rows[i] + at;                                                                   \
-        const int32_t lanes = o->count < 8 ? o->count : 8;                                         \
-        if (o->count > 8)                                                                          \
-            for (int32_t k = 0; k < lanes; k++) {                                                  \
-                vnni_fetch(next, (size_t)k);                                                       \
-                if ((n) == VNNI_ROWS) {                                                            \
-                    vnni_fetch_octet(next->rows[k]);                                               \
-                    vnni_fetch_octet(next->rows[k] + PANEL_OCTET_BYTES);                           \
-                }                                                                                  \
-                vnni_lane(o, shape, (size_t)k, x, n, 2, sums);                                     \
-            }                                                                                      \
-        else                                                                                       \
-            for (int32_t k = 0; k < lanes; k++) {                                                  \
-                vnni_fetch(next, (size_t)k);                                                       \
-                if ((n) == VNNI_ROWS)                                                              \
-                    vnni_fetch_octet(next->rows[k]);                                               \
-                vnni_lane(o, shape, (size_t)k, x, n, 1, sums);                                     \
-            }                                                                                      \
+        vnni_pass(o, shape, rows, n, at, next, sums, acc);                                         \
     }
 VNNI_RUN(vnni_wide_less_8, OCTET_LESS(8))
 VNNI_RUN(vnni_wide_less_12, OCTET_LESS(12))
@@ -254,39 +265,26 @@ static inline void wide_q8_0_bytes(const struct lanes *l, int half, int32_t g, i
     }
 }
 
-/* The lanes of an octet summed as sum_lanes() does. */
-static inline __m512 vnni_sum(const vnni_sums *s)
-{
-    __m512 v[8];
-    UNROLL
-    for (int i = 0; i < 8; i++)
-        v[i] = _mm512_loadu_ps((*s)[i]);
-    return _mm512_add_ps(_mm512_add_ps(_mm512_add_ps(v[0], v[1]), _mm512_add_ps(v[2], v[3])),
-                         _mm512_add_ps(_mm512_add_ps(v[4], v[5]), _mm512_add_ps(v[6], v[7])));
-}
-
 /* Both halves of a tile times some rows; acc [x->n, WIDE_HALVES * LANES]. */
 static void vnni_wide(struct lanes l[WIDE_HALVES], wide_unpack unpack, vnni_run run,
                       const struct octet_rows *x, float *acc)
 {
     _Alignas(64) vnni_sums sums[KERNEL_MAX_TILE_ROWS];
-    _Alignas(64) struct wide_block blocks[8 * VNNI_OCTETS];
+    _Alignas(64) struct wide_block blocks[8 * VNNI_OCTETS_WHOLE];
+    const int32_t most = l->blocks <= 8 * VNNI_OCTETS_WHOLE ? l->blocks : 8 * VNNI_OCTETS;
     struct vnni_octets o = {.blocks = blocks, .first = true};
     wide_fetch_next(l);
-    if (l->blocks < 8) /* some lanes of an octet have no block */
-        memset(sums, 0, (size_t)x->n * sizeof *sums);
     for (int32_t b = 0; b < l->blocks; b += o.count) {
         const int32_t left = l->blocks - b;
-        o.count = left >= 8 * VNNI_OCTETS ? 8 * VNNI_OCTETS : left < 8 ? left : 8;
+        o.last = left <= most;
+        o.count = o.last ? left : most;
         o.ahead = vnni_ahead(l, b, o.count, x->n);
         for (int half = 0; half < WIDE_HALVES; half++)
             for (int32_t k = 0; k < o.count; k += 8)
                 unpack(&l[half], half, (b + k) / 8, o.count - k < 8 ? o.count - k : 8, blocks + k);
-        run(&o, x, (size_t)(b / 8) * PANEL_OCTET_BYTES, sums);
+        run(&o, x, (size_t)(b / 8) * PANEL_OCTET_BYTES, sums, acc);
         o.first = false;
     }
-    for (int32_t t = 0; t < x->n; t++)
-        _mm512_storeu_ps(acc + t * WIDE_HALVES * LANES, vnni_sum(&sums[t]));
 }
 
 /* Unpacking of super-blocks for vnni_super.h. */

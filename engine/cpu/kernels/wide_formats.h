@@ -4,6 +4,9 @@
 #include "engine/cpu/kernels/octet_formats.h"
 
 #define WIDE_HALVES 2 /* of a tile: eight weight rows each */
+#ifndef WIDE_VECTORS
+#define WIDE_VECTORS 16 /* of a block: of pairs; where all are bytes, 8 and one scale */
+#endif
 
 /* Where the rows of a tile's halves lie, of which the last tile may have one; returns how many. */
 static inline int wide_init(const struct tile *t, struct lanes l[WIDE_HALVES], float *acc)
@@ -39,9 +42,9 @@ static inline void wide_step(struct lanes *l)
     }
 }
 
-struct wide_block {                             /* 32 columns of sixteen weight rows */
-    vi q[16][WIDE_HALVES];                      /* of bytes: 8 */
-    vf scale[2][WIDE_HALVES], min[WIDE_HALVES]; /* OCTET_HALVES: two scales */
+struct wide_block {                  /* 32 columns of sixteen weight rows */
+    vi q[WIDE_VECTORS][WIDE_HALVES]; /* of bytes: 8 */
+    vf scale[WIDE_VECTORS / 8][WIDE_HALVES], min[WIDE_HALVES]; /* OCTET_HALVES: two scales */
 };
 
 /* Blocks 8g and on of eight weight rows, `count` of them. */
