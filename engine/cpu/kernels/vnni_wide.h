@@ -111,6 +111,18 @@ static inline __attribute__((always_inline)) void vnni_fetch(const struct vnni_n
     fetch_lines(next->ahead + lane * next->lane, next->lane);
 }
 
+/* A power of two, as MXFP4 has them, is added to the exponent (with the bits of a product) by units
+ * that no product of bytes waits for. */
+static inline bool vnni_power(int shape)
+{
+    return shape == OCTET_LESS(12);
+}
+
+static inline __m512 vnni_scaled(int shape, __m512 scale, __m512 factor)
+{
+    return vnni_power(shape) ? _mm512_scalef_ps(factor, scale) : _mm512_mul_ps(scale, factor);
+}
+
 /* Products of one block with `count` rows, a constant. */
 static inline __attribute__((always_inline)) void vnni_products(const struct wide_block *b,
                                                                 int shape, size_t at,
@@ -118,7 +130,8 @@ static inline __attribute__((always_inline)) void vnni_products(const struct wid
                                                                 int count, __m512 *sum)
 {
     const struct wide_place place = wide_place(VNNI_BYTES(shape), 0);
-    const __m512 scale = _mm512_loadu_ps(b->scale[0]);
+    const __m512 value = _mm512_loadu_ps(b->scale[0]),
+                 scale = vnni_power(shape) ? _mm512_getexp_ps(value) : value;
     __m512i total[VNNI_ROWS];
     UNROLL
     for (int t = 0; t < count; t++)
@@ -135,8 +148,8 @@ static inline __attribute__((always_inline)) void vnni_products(const struct wid
     UNROLL
     for (int t = 0; t < count; t++) {
         const __m512 factor = vnni_float(rows[t] + at + PANEL_OCTET_SCALE);
-        sum[t] =
-            _mm512_fmadd_ps(_mm512_cvtepi32_ps(total[t]), _mm512_mul_ps(scale, factor), sum[t]);
+        sum[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total[t]), vnni_scaled(shape, scale, factor),
+                                 sum[t]);
         if (shape & OCTET_MIN)
             sum[t] = _mm512_fmadd_ps(_mm512_loadu_ps(b->min),
                                      vnni_float(rows[t] + at + PANEL_OCTET_SUM), sum[t]);
