@@ -107,7 +107,7 @@ static int32_t vnni_few_tiles(const struct tile *t, const struct vnni_format *f,
     struct lanes l[WIDE_HALVES];
     if (t->n > f->most || count == 0)
         return 0;
-    wide_init(t, l, acc);
+    wide_init(t, l, NULL);
     for (int32_t i = 0; i < count; i++, acc += t->n * WIDE_HALVES * LANES)
         for (int half = 0; half < WIDE_HALVES; half++) {
             f->few(&l[half], x->row, t->n, acc + half * LANES);
@@ -120,7 +120,7 @@ static void vnni_tile(const struct tile *t, const struct vnni_format *f, const s
                       float *acc)
 {
     struct lanes l[WIDE_HALVES];
-    const int halves = wide_init(t, l, acc);
+    const int halves = wide_init(t, l, NULL);
     if (halves == 1) /* rows that do not exist: the same whatever was in memory */
         memset(acc, 0, (size_t)t->n * WIDE_HALVES * LANES * sizeof *acc);
     vnni_rows(l, halves, f, x, acc);

@@ -65,6 +65,7 @@ static inline void place_rows(const uint8_t *to[LANES], const uint8_t *first, si
         to[i] = to[left - 1];
 }
 
+/* acc, which becomes zeros: NULL where neither that nor `index` is used. */
 static inline void lanes_init(struct lanes *l, const struct tile *t, float *acc)
 {
     const struct weight *w = t->weight;
@@ -95,7 +96,7 @@ static inline void lanes_init(struct lanes *l, const struct tile *t, float *acc)
     if (more && l->biases[0])
         fetch_lines(l->biases[0] + (size_t)LANES * w->scale_row_bytes,
                     (size_t)LANES * w->scale_row_bytes);
-    for (int32_t i = 0; i < t->n; i++) {
+    for (int32_t i = 0; acc && i < t->n; i++) {
         l->index[i] = t->index ? t->index[i] : t->first + i;
         vf_store(acc + i * LANES, vf_zero());
     }

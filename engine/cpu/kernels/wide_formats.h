@@ -51,8 +51,7 @@ struct wide_block {                  /* 32 columns of sixteen weight rows */
 typedef void (*wide_unpack)(const struct lanes *l, int half, int32_t g, int32_t count,
                             struct wide_block *to);
 
-/* Each is one instruction; by shifts in general registers they were half of what unpacking takes.
- */
+/* An instruction each; put together in general registers they were 32 of 75 of half a block. */
 static inline __m128i wide_words_of(const uint8_t *const *rows, size_t at)
 {
     __m128i part[2];
