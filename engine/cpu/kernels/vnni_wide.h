@@ -97,7 +97,7 @@ static inline void vnni_next(const struct octet_rows *rows, int32_t first, size_
     const bool over = after >= rows->n;
     for (int32_t i = 0; i < VNNI_ROWS; i++) {
         const int32_t row = over ? i : after + i;
-        next->rows[i] = rows->row[row < rows->n ? row : rows->n - 1] + at + (over ? over_by : 0);
+        next->rows[i] = rows->row[row < rows->n ? row : rows->n - 1] + (over ? at + over_by : at);
     }
     next->ahead = ahead->from + (size_t)(first / VNNI_ROWS) * ahead->rows;
     next->lane = ahead->lane;
