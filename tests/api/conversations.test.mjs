@@ -45,9 +45,7 @@ async function begin(id, settings = long, enough = ({ out }) => out.n >= 20) {
 /** After everything was told to stop. */
 async function startAgain() {
   await s.exited;
-  s.ended = undefined;
-  s.spawn();
-  await s.ready();
+  await s.again();
 }
 
 test('a message is answered, and what was streamed is what is kept', async () => {

@@ -185,7 +185,9 @@ class Server {
     this.places = layOut(dir, options.fake);
   }
 
+  /** Starts it, or starts it again after it has ended. */
   spawn() {
+    this.ended = undefined;
     const envFile = path.join(this.dir, 'env');
     const args = ['up', '--state', path.join(this.dir, 'state'), '--port', String(this.port), '--env-file', envFile,
       '--bin-dir', this.places.binDir, '--share-dir', this.places.share, '--model', this.options.model ?? demo,
@@ -275,7 +277,6 @@ class Server {
 
   /** Starts it again after it has ended. */
   async again() {
-    this.ended = undefined;
     this.spawn();
     return this.ready();
   }

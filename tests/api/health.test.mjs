@@ -122,7 +122,6 @@ test('after the power failed, it is healthy when its own workers serve, whoever 
   const real = readlinkSync(worker);
   rmSync(worker);
   writeFileSync(worker, `#!/bin/sh\ncase "$*" in *"--pool stream"*) until [ -e '${mayServe}' ]; do sleep 0.05; done;; esac\nexec '${real}' "$@"\n`, { mode: 0o755 });
-  s.ended = undefined;
   s.spawn();
   await eventually(async () => {
     const health = await s.json('GET', '/health', undefined, open);

@@ -25,9 +25,7 @@ test('a name on a hub is shown, loaded and served; the next start asks nobody', 
       s.child.kill('SIGTERM');
       await s.exited;
       const asked = hub.log.length;
-      s.ended = undefined;
-      s.spawn();
-      await s.ready();
+      await s.again();
       assert.equal(hub.log.length, asked);
     } finally {
       await s.stop();

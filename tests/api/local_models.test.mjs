@@ -417,10 +417,8 @@ test('after a restart the rows are there, and one is loaded before anybody asks,
   assert.equal(cli('set', 'twin', '--pinned', 'yes').status, 0);
   s.child.kill('SIGTERM');
   await s.exited;
-  s.ended = undefined;
   s.options.args.push('--speculate', 'mtp'); // which the small one has nothing for
-  s.spawn();
-  await s.ready();
+  await s.again();
   await state('small', 'ready');
   assert.ok(beside() > 96e6 && beside() < 200e6, `${beside()}: the pinned one has no room beside the first`);
   await until(() => s.log.includes('model=twin: no room is kept for it: the first model needs it'));

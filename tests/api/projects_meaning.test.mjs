@@ -45,10 +45,8 @@ print(json.dumps([[v.hex() if isinstance(v, bytes) else v for v in r] for r in d
 async function again(args) {
   s.child.kill('SIGTERM');
   await s.exited;
-  s.ended = null;
   s.options.args = args;
-  s.spawn();
-  await s.ready();
+  await s.again();
 }
 
 test('a question that shares no word with a passage finds it, and the answer says how', async () => {

@@ -92,9 +92,7 @@ const ours = {
     await server.exited;
     while (all.some(alive)) await sleep(5);
     const began = performance.now();
-    server.ended = undefined;
-    server.spawn();
-    await server.ready();
+    await server.again();
     return performance.now() - began;
   },
 };

@@ -88,11 +88,9 @@ async function again() {
   while (all.some(alive)) await sleep(5);
   execFileSync('sync');
   if (process.argv.includes('--drop-caches')) writeFileSync('/proc/sys/vm/drop_caches', '3');
-  server.ended = undefined;
   realtime(true);
   const rate = diskRate(), began = performance.now();
-  server.spawn();
-  await server.ready();
+  await server.again();
   return { start_ms: performance.now() - began, rate };
 }
 

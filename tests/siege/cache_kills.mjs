@@ -234,9 +234,7 @@ while (kills.length < KILLS && bad.length < 20 && Date.now() < began + MINUTES *
     down = first ?? pick(random() < 0.2 ? downs : downs.slice(0, 4)); // the two that empty the cache come seldom: there must be something to damage
     WHILE_DOWN[down]();
     if (down === 'a full disk' && !mounted) down = 'nothing'; // nobody may mount one here
-    server.ended = undefined;
-    server.spawn();
-    await server.ready();
+    await server.again();
     killed = Date.now();
   }
   const back_ms = await answersAgain();

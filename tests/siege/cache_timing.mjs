@@ -47,9 +47,7 @@ if (process.argv.includes('--disk')) {
   for (const pid of all) { try { process.kill(pid, 'SIGKILL'); } catch { /* it went with another */ } }
   await server.exited;
   while (all.some(alive)) await sleep(5);
-  server.ended = undefined;
-  server.spawn();
-  await server.ready();
+  await server.again();
   for (let i = 0; i < 10; i++) await ask(bob, text());
 }
 

@@ -212,7 +212,6 @@ while (kills.length < KILLS && bad.length < 20) {
   if (pids.includes(server.child.pid)) {
     await fellApart(all);
     checkQuiet(structuredClone(ledger));
-    server.ended = undefined;
     server.spawn();
     at = killed = Date.now(); // what follows counts from the new start
   }

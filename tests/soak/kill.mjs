@@ -71,7 +71,6 @@ for (let i = 0; i < KILLS && !bad.length; i++) {
   if (pids.includes(server.child.pid)) {
     await fellApart(all);
     checkFiles(structuredClone(ledger)); // nobody is there who could still do what was asked
-    server.ended = undefined;
     server.spawn();
     at = Date.now(); // what follows counts from the new start
   }

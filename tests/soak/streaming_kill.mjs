@@ -100,9 +100,7 @@ async function kill(gently) {
   }
   quiet = false;
   const from = server.log.length, began = Date.now();
-  server.ended = undefined;
-  server.spawn();
-  await server.ready();
+  await server.again();
   back.push(Date.now() - began);
   count[gently ? 'engine_while_stopping' : 'engine_in_stream']++;
   const log = server.log.slice(from), f = await figures(server);
