@@ -6,7 +6,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { PATIENCE } from './harness.mjs';
+import { lives, PATIENCE } from './harness.mjs';
 
 let dir;
 before(() => { dir = mkdtempSync(path.join(os.tmpdir(), 'slh-')); });
@@ -24,8 +24,6 @@ function run(name, hook) {
   return { signal: out.signal, code: out.status, text: out.stdout };
 }
 
-const alive = (pid) => { try { return readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1][0] !== 'Z'; } catch { return false; } };
-
 test('a hook that fails once the server runs', () => {
   const note = path.join(dir, 'note');
   const end = run('late', `const s = await start({ fake: true });
@@ -33,7 +31,7 @@ test('a hook that fails once the server runs', () => {
   assert.equal(end.signal, null, `the file did not end: ${end.text}`);
   assert.equal(end.code, 1, end.text);
   const [pid, nginx, folder] = JSON.parse(readFileSync(note, 'utf8'));
-  assert.deepEqual([alive(pid), alive(nginx), existsSync(folder)], [false, false, false]);
+  assert.deepEqual([lives(pid), lives(nginx), existsSync(folder)], [false, false, false]);
 });
 
 test('a server that hangs when it is to end', () => {

@@ -1,18 +1,14 @@
 // kill -9 in mid-stream: a stream worker, the engine, nginx. A broken stream ends with an error event, others go on,
 // service is back.
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { readdirSync, readlinkSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { events } from './answers.mjs';
-import { atRest, eventually, joined, lasting, order, PATIENCE, sleep, start } from './harness.mjs';
+import { atRest, eventually, joined, lasting, lives, order, PATIENCE, sleep, start } from './harness.mjs';
 
 let s;
 before(async () => { s = await start({ fake: true }); });
 after(() => s?.stop());
-
-function alive(pid) {
-  try { return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return false; }
-}
 
 // The log does not say before the end which process is busy: the one with most sockets is.
 const sockets = (pid) => readdirSync(`/proc/${pid}/fd`).filter((f) => {
@@ -144,7 +140,7 @@ test('a killed nginx comes back, and its old workers are gone', async () => {
   process.kill(old, 'SIGKILL');
   await eventually(() => {
     assert.notEqual(s.pid('nginx'), old);
-    assert.deepEqual(workers.filter(alive), []);
+    assert.deepEqual(workers.filter(lives), []);
   });
   await back();
 });

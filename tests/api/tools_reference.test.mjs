@@ -8,7 +8,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { follow } from './answers.mjs';
-import { eventually, PATIENCE, program as find, sleep, start, top } from './harness.mjs';
+import { eventually, lives, PATIENCE, program as find, sleep, start, top } from './harness.mjs';
 
 const modules = process.env.SLUICE_NODE_MODULES ?? path.join(top, 'build/node/node_modules');
 const program = path.join(modules, '@modelcontextprotocol/server-everything/dist/index.js');
@@ -176,7 +176,6 @@ test('one that may, has a network', async () => {
 
 test('time, output and words between the messages are bounded; who ends at once is started later and later', async () => {
   const within = (tool_call_seconds) => s.json('PATCH', '/api/admin/settings', { tool_call_seconds });
-  const alive = (pid) => { try { return !/\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return false; } };
   let hung;
   for (let seconds = 2; seconds <= 64 && !existsSync(path.join(place, 'pid')); seconds *= 2) { // it may take longer to start
     await within(seconds);
@@ -185,7 +184,7 @@ test('time, output and words between the messages are bounded; who ends at once 
   assert.equal(hung.body.state, 'failed');
   assert.match(hung.body.result, /in time/);
   const pid = readFileSync(path.join(place, 'pid'), 'utf8');
-  await eventually(() => assert.ok(!alive(pid), 'it is killed when the call is over'));
+  await eventually(() => assert.ok(!lives(pid), 'it is killed when the call is over'));
   await within(60);
   assert.match((await call('probe_flood')).body.result, /larger than/);
   await within(2);
@@ -216,10 +215,9 @@ test('a killed worker takes its programs along', async () => {
     assert.ok(now && now !== known);
     return now;
   });
-  const alive = () => { try { return !/\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return false; } };
-  assert.ok(alive());
+  assert.ok(lives(pid));
   for (const worker of s.childrenOf(s.pid('workers-short'))) try { process.kill(worker, 'SIGKILL'); } catch { /* gone */ }
-  await eventually(() => assert.ok(!alive()));
+  await eventually(() => assert.ok(!lives(pid)));
   await running;
 });
 

@@ -7,9 +7,9 @@
 // sluice synth and tests/bench/gguf_with_words.py make a file that both can chat with.
 import { spawn } from 'node:child_process';
 import net from 'node:net';
-import { sleep, start } from '../api/harness.mjs';
+import { lives, sleep, start } from '../api/harness.mjs';
 import { leaveCleanly } from '../soak/leave.mjs';
-import { alive, family } from '../soak/processes.mjs';
+import { family } from '../soak/processes.mjs';
 
 const option = (name, otherwise) => { const i = process.argv.indexOf(`--${name}`); return i < 0 ? otherwise : process.argv[i + 1]; };
 const [TURNS, TOKENS, THREADS, MODEL, PEER] = [Number(option('turns', 30)), Number(option('tokens', 60000)), option('threads', '2'), option('model'), option('peer')];
@@ -90,7 +90,7 @@ const ours = {
     const all = [server.child.pid, ...family(server)];
     for (const pid of all) { try { process.kill(pid, 'SIGKILL'); } catch { /* it went with another */ } }
     await server.exited;
-    while (all.some(alive)) await sleep(5);
+    while (all.some(lives)) await sleep(5);
     const began = performance.now();
     await server.again();
     return performance.now() - began;

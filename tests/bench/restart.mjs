@@ -11,9 +11,9 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { demo, sleep, start } from '../api/harness.mjs';
+import { demo, lives, sleep, start } from '../api/harness.mjs';
 import { leaveCleanly } from '../soak/leave.mjs';
-import { alive, family } from '../soak/processes.mjs';
+import { family } from '../soak/processes.mjs';
 
 const option = (name, otherwise) => { const i = process.argv.indexOf(`--${name}`); return i < 0 ? otherwise : process.argv[i + 1]; };
 const LENGTHS = option('tokens', '8192,32768').split(',').map(Number), ROUNDS = Number(option('rounds', 3)), THREADS = option('threads', '2'), LEAST = Number(option('least', 0));
@@ -85,7 +85,7 @@ async function again() {
   const all = [server.child.pid, ...family(server)];
   for (const pid of all) { try { process.kill(pid, 'SIGKILL'); } catch { /* it went with another */ } }
   await server.exited;
-  while (all.some(alive)) await sleep(5);
+  while (all.some(lives)) await sleep(5);
   execFileSync('sync');
   if (process.argv.includes('--drop-caches')) writeFileSync('/proc/sys/vm/drop_caches', '3');
   realtime(true);

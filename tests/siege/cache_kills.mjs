@@ -13,9 +13,9 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { closeSync, copyFileSync, existsSync, fstatSync, mkdirSync, mkdtempSync, openSync, readSync, readdirSync, rmSync, statSync, truncateSync, writeSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { PATIENCE, program, sleep, start } from '../api/harness.mjs';
+import { lives, PATIENCE, program, sleep, start } from '../api/harness.mjs';
 import { leaveCleanly } from '../soak/leave.mjs';
-import { alive, BACK_MS, family } from '../soak/processes.mjs';
+import { BACK_MS, family } from '../soak/processes.mjs';
 import { chatsOf, salted } from './greedy_chats.mjs';
 
 const option = (name, otherwise) => { const i = process.argv.indexOf(`--${name}`); return i < 0 ? otherwise : Number(process.argv[i + 1]); };
@@ -206,8 +206,8 @@ async function collect() {
 
 async function fellApart(pids) {
   await server.exited;
-  for (const until = Date.now() + PATIENCE; pids.some(alive); await sleep(10)) {
-    if (Date.now() > until) { bad.push(`outlived the supervisor: ${pids.filter(alive)}`); break; }
+  for (const until = Date.now() + PATIENCE; pids.some(lives); await sleep(10)) {
+    if (Date.now() > until) { bad.push(`outlived the supervisor: ${pids.filter(lives)}`); break; }
   }
 }
 

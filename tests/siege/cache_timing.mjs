@@ -7,9 +7,9 @@
 // difference that is no noise.
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
-import { program, sleep, start } from '../api/harness.mjs';
+import { lives, program, sleep, start } from '../api/harness.mjs';
 import { leaveCleanly } from '../soak/leave.mjs';
-import { alive, family } from '../soak/processes.mjs';
+import { family } from '../soak/processes.mjs';
 
 const option = (name, otherwise) => { const i = process.argv.indexOf(`--${name}`); return i < 0 ? otherwise : Number(process.argv[i + 1]); };
 const [N, LENGTH] = [option('prompts', 100), option('words', 250)];
@@ -46,7 +46,7 @@ if (process.argv.includes('--disk')) {
   const all = [server.child.pid, ...family(server)];
   for (const pid of all) { try { process.kill(pid, 'SIGKILL'); } catch { /* it went with another */ } }
   await server.exited;
-  while (all.some(alive)) await sleep(5);
+  while (all.some(lives)) await sleep(5);
   await server.again();
   for (let i = 0; i < 10; i++) await ask(bob, text());
 }

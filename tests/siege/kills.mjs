@@ -12,11 +12,11 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
-import { PATIENCE, sleep, start } from '../api/harness.mjs';
+import { lives, PATIENCE, sleep, start } from '../api/harness.mjs';
 import { checkFile, compareAll, copy } from '../soak/database.mjs';
 import { leaveCleanly } from '../soak/leave.mjs';
 import { Ledger, fieldsOf } from '../soak/ledger.mjs';
-import { alive, BACK_MS, backAgain, family } from '../soak/processes.mjs';
+import { BACK_MS, backAgain, family } from '../soak/processes.mjs';
 import { Writer } from '../soak/writer.mjs';
 
 const option = (name, otherwise) => { const i = process.argv.indexOf(`--${name}`); return i < 0 ? otherwise : Number(process.argv[i + 1]); };
@@ -187,8 +187,8 @@ function checkQuiet(told) {
 
 async function fellApart(pids) {
   await server.exited;
-  for (const until = Date.now() + PATIENCE; pids.some(alive); await sleep(10)) {
-    if (Date.now() > until) { bad.push(`outlived the supervisor: ${pids.filter(alive)}`); break; }
+  for (const until = Date.now() + PATIENCE; pids.some(lives); await sleep(10)) {
+    if (Date.now() > until) { bad.push(`outlived the supervisor: ${pids.filter(lives)}`); break; }
   }
 }
 

@@ -4,11 +4,11 @@
 // end every acknowledged write must be there, nothing may still run, and the file must be sound. Prints JSON; status 1 else.
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { sleep, start } from '../api/harness.mjs';
+import { lives, sleep, start } from '../api/harness.mjs';
 import { checkFile, compareAll, copy } from './database.mjs';
 import { leaveCleanly } from './leave.mjs';
 import { Ledger } from './ledger.mjs';
-import { alive, backAgain, family } from './processes.mjs';
+import { backAgain, family } from './processes.mjs';
 import { Writer } from './writer.mjs';
 
 const option = (name, otherwise) => { const i = process.argv.indexOf(`--${name}`); return i < 0 ? otherwise : Number(process.argv[i + 1]); };
@@ -43,8 +43,8 @@ const about = (pid) => {
 async function fellApart(pids) {
   await server.exited;
   const until = Date.now() + 20000;
-  while (pids.some(alive)) {
-    if (Date.now() > until) { bad.push(...pids.filter(alive).map((p) => `outlived the supervisor: ${p} ${about(p)}`)); break; }
+  while (pids.some(lives)) {
+    if (Date.now() > until) { bad.push(...pids.filter(lives).map((p) => `outlived the supervisor: ${p} ${about(p)}`)); break; }
     await sleep(10);
   }
 }

@@ -1,12 +1,10 @@
 // A server's processes while they are killed, and when it serves again: shared by the scripts that kill.
-import { readFileSync } from 'node:fs';
 import { PATIENCE, sleep } from '../api/harness.mjs';
 import { fieldsOf } from './ledger.mjs';
 
 export const BACK_MS = PATIENCE; // a limit: how long it took is among the figures
 export const NAMES = ['engine', 'recorder', 'workers-short', 'workers-stream', 'nginx'];
 
-export const alive = (pid) => { try { return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return false; } };
 /** All that the supervisor has started, and what that has. */
 export const family = (server) => NAMES.map((n) => server.pid(n)).filter(Boolean).flatMap((p) => [p, ...server.childrenOf(p)]);
 

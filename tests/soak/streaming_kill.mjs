@@ -8,8 +8,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { joined, program, sleep } from '../api/harness.mjs';
-import { alive } from './processes.mjs';
+import { joined, lives, program, sleep } from '../api/harness.mjs';
 import { figures, load, model, number, open, quantile, question, streaming } from './streaming_model.mjs';
 
 const KILLS = number('kills', 50), CLIENTS = number('clients', 3), TOKENS = 16;
@@ -94,7 +93,7 @@ async function kill(gently) {
   try { process.kill(engine, 'SIGKILL'); } catch { /* it was through */ }
   server.child.kill('SIGKILL'); // with the supervisor, so that the next start does not wait longer each time
   await server.exited;
-  for (const until = Date.now() + 20000; all.some(alive);) {
+  for (const until = Date.now() + 20000; all.some(lives);) {
     if (Date.now() > until) { bad.push('a process outlived the supervisor'); break; }
     await sleep(10);
   }
