@@ -234,12 +234,13 @@ test('an owner shares a project by name; the reader\'s page uses it, changes not
   await page.unrouteAll({ behavior: 'wait' });
   const given = async () => [(await api('GET', `/api/projects/${shared.id}/shares`)).items[0].access, await page.locator('.project-sharing li select').inputValue()];
   await becomes(given, ['reader', 'reader']);
-  await page.route(late, (route) => route.fulfill({ status: 507, json: { error: { message: 'The disk is full.', code: 'disk_full' } } }));
+  const full = (route) => route.fulfill({ status: 507, json: { error: { message: 'The disk is full.', code: 'disk_full' } } });
+  await page.route(late, full);
   await page.locator('.project-sharing li select').selectOption('editor');
   await page.locator('#project-dialog .form-error', { hasText: /\S/ }).waitFor();
   await becomes(given, ['reader', 'reader']);
   await page.unroute(late);
-  await page.route(late, async (route) => { await new Promise((done) => { setTimeout(done, 300); }); await route.fulfill({ status: 507, json: { error: { message: 'The disk is full.', code: 'disk_full' } } }); }, { times: 1 });
+  await page.route(late, async (route) => { await new Promise((done) => { setTimeout(done, 300); }); await full(route); }, { times: 1 });
   const second = page.waitForResponse((r) => r.url().endsWith('/shares') && r.ok());
   for (const access of ['editor', 'reader']) await page.locator('.project-sharing li select').selectOption(access);
   await second;
