@@ -72,6 +72,14 @@ export async function atRest(pids) {
   }
 }
 
+/** fetch whose error says what broke the connection: reporters of tests leave its cause out. */
+export async function reach(...request) {
+  try { return await fetch(...request); } catch (error) {
+    if (error.cause) error.message += ` (${error.cause.code ?? error.cause.name}: ${error.cause.message})`;
+    throw error;
+  }
+}
+
 /** Imports a package of tests/package.json. */
 export async function load(name) {
   const modules = process.env.SLUICE_NODE_MODULES ?? path.join(top, 'build/node/node_modules');
@@ -308,7 +316,7 @@ class Server {
       h['content-type'] ??= 'application/json';
     }
     for (const k of Object.keys(h)) if (h[k] === null) delete h[k];
-    return fetch(this.url + where, { method, body, headers: h });
+    return reach(this.url + where, { method, body, headers: h });
   }
 
   async json(method, where, body, headers) {
@@ -325,7 +333,7 @@ class Server {
 
   /** Chunks of a streamed chat, comments and raw text beside them. */
   async stream(body, { onChunk, signal, where = '/v1/chat/completions' } = {}) {
-    const r = await fetch(this.url + where, {
+    const r = await reach(this.url + where, {
       method: 'POST', signal, body: JSON.stringify({ ...body, stream: true }),
       headers: { authorization: `Bearer ${this.key}`, 'content-type': 'application/json' },
     });

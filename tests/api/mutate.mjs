@@ -1,6 +1,7 @@
 // Requests that are almost right: bodies of every route, mutated in their structure and in their bytes, and what stands in paths and
 // queries. Seeded, so that a finding can be made again. Every route of /openapi.json is among them: with the bodies below where it
 // has one here, else with what its schema takes. Left out is what would end the storm itself: see SPARED.
+import { reach } from './harness.mjs';
 import { routesOf, samplesOf } from './openapi_samples.mjs';
 
 /** Routes that nothing is sent to, and why. */
@@ -188,7 +189,7 @@ export async function storm(server, n, { width = 8, seed = 1, ms = 120_000 } = {
       const say = { method, path, body: (body ?? '').toString('latin1').slice(0, 500) };
       let text = '';
       try {
-        const r = await fetch(server.url + path, { method, body, redirect: 'manual', signal: AbortSignal.timeout(ms), headers: { authorization: `Bearer ${server.key}`, ...headers } });
+        const r = await reach(server.url + path, { method, body, redirect: 'manual', signal: AbortSignal.timeout(ms), headers: { authorization: `Bearer ${server.key}`, ...headers } });
         text = await r.text();
         statuses[r.status] = (statuses[r.status] ?? 0) + 1;
         // Too much at once is a true answer where it names what is busy and when to come again.
