@@ -57,22 +57,19 @@ static struct packed pack_all(const struct kernels *k, const struct weight *w, i
     return pack_but(k, w, n, exact, 0);
 }
 
-/* What one product may be off by; `together` columns share a scale of the activations. */
-static double tolerance(const float *row, const float *v, int cols, int together, bool floats)
+static struct plain_product plain[37][9]; /* of a weight's row with x's: one for all kernels */
+
+static void expect_products(const struct weight *w, int matrix, int n)
 {
-    double sum = 0, step = 0;
-    for (int b = 0; b < cols; b += together) {
-        double top = 0, weights = 0;
-        for (int c = b; c < cols && c < b + together; c++) {
-            sum += fabs((double)row[c] * (double)v[c]);
-            weights += fabs((double)row[c]);
-            top = fmax(top, fabs((double)v[c]));
-        }
-        step += weights * top / 2 / (one_byte ? PANEL_TOP_BYTE : PANEL_TOP);
+    float row[MAX_COLS];
+    for (int r = 0; r < w->rows; r++) {
+        weight_row_f32(w, matrix, r, row);
+        for (int i = 0; i < n; i++)
+            plain[r][i] = plain_product(row, x[i], w->cols);
     }
-    return 2e-6 * sum + (floats ? 0 : 1.01 * step) + 1e-30;
 }
 
+/* After expect_products() of the same weight. */
 static void check_product(const struct kernels *k, const struct weight *w, int matrix, bool exact,
                           int n)
 {
@@ -82,8 +79,8 @@ static void check_product(const struct kernels *k, const struct weight *w, int m
     const int more = (w->rows - 1) / k->lanes;
     const bool k_quant = w->type >= WEIGHT_Q4_K && w->type <= WEIGHT_Q6_K;
     const bool super = !strcmp(k->name, "avx2") || !strcmp(k->name, "avx512vnni");
-    const int together = one_byte && k_quant && super ? 256 : 32;
-    float *acc = guarded_alloc(values * sizeof *acc, 64), row[MAX_COLS];
+    const bool wide = one_byte && k_quant && super;
+    float *acc = guarded_alloc(values * sizeof *acc, 64);
     float *all = guarded_alloc((size_t)(more + 1) * values * sizeof *all, 64);
     struct tile whole = {.weight = w, .matrix = matrix, .panel = &p.panel, .n = n, .more = more};
     k->tile(&whole, exact, all); /* in one call */
@@ -93,12 +90,11 @@ static void check_product(const struct kernels *k, const struct weight *w, int m
         if (memcmp(acc, all + (size_t)(r / k->lanes) * values, values * sizeof *acc))
             fail_msg("%s, %s: row %d, n %d differs in one call", k->name, w->name, r, n);
         for (int lane = 0; lane < k->lanes && r + lane < w->rows; lane++) {
-            weight_row_f32(w, matrix, r + lane, row);
             for (int i = 0; i < n; i++) {
-                double want = 0, got = (double)acc[i * k->lanes + lane];
-                for (int c = 0; c < w->cols; c++)
-                    want += (double)row[c] * (double)x[i][c];
-                double limit = tolerance(row, x[i], w->cols, together, floats);
+                const struct plain_product *wanted = &plain[r + lane][i];
+                double want = wanted->value, got = (double)acc[i * k->lanes + lane];
+                double step = wanted->steps[wide] / 2 / (one_byte ? PANEL_TOP_BYTE : PANEL_TOP);
+                double limit = 2e-6 * wanted->sum + (floats ? 0 : 1.01 * step) + 1e-30;
                 if (!(fabs(got - want) <= limit))
                     fail_msg(
                         "%s, %s, %d x %d, row %d, n %d: got %.9g, want %.9g, off by %.3g of %.3g",
@@ -122,6 +118,7 @@ static void every_format(void)
             random_weight_init(&r, &weight_forms[f], matrices, shapes[s][0], shapes[s][1], gap,
                                (unsigned)(f + s));
             fill_x(shapes[s][1], (unsigned)s);
+            expect_products(&r.w, matrices - 1, 6);
             for (int i = 0; kernels_available(i); i++)
                 for (int exact = 0; exact < (one_byte ? 1 : 2); exact++)
                     for (int n = 1; n <= 6; n += n == 1 ? 4 : 1)
@@ -150,6 +147,7 @@ static void test_columns_may_be_any_multiple_of_the_format(void **state)
                 continue;
             random_weight_init(&r, &weight_forms[f], 1, 19, cols, 0, (unsigned)c);
             fill_x(cols, (unsigned)c);
+            expect_products(&r.w, 0, 9);
             for (int i = 0; kernels_available(i); i++) {
                 for (int n = 1; n <= 8; n++)
                     check_product(kernels_available(i), &r.w, 0, false, n);

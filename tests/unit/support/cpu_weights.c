@@ -1,6 +1,7 @@
 /* cpu_weights.h: random weights of every format for the cpu tests. */
 #include "cpu_weights.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,4 +178,28 @@ void random_weight_fini(struct random_weight *r)
     guarded_free(r->scales);
     guarded_free(r->biases);
     memset(r, 0, sizeof *r);
+}
+
+static double steps(const float *row, const float *v, int cols, int together)
+{
+    double sum = 0;
+    for (int b = 0; b < cols; b += together) {
+        double top = 0, weights = 0;
+        for (int c = b; c < cols && c < b + together; c++) {
+            weights += fabs((double)row[c]);
+            top = fmax(top, fabs((double)v[c]));
+        }
+        sum += weights * top;
+    }
+    return sum;
+}
+
+struct plain_product plain_product(const float *row, const float *v, int cols)
+{
+    struct plain_product p = {.steps = {steps(row, v, cols, 32), steps(row, v, cols, 256)}};
+    for (int c = 0; c < cols; c++) {
+        p.value += (double)row[c] * (double)v[c];
+        p.sum += fabs((double)row[c] * (double)v[c]);
+    }
+    return p;
 }

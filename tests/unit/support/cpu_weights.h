@@ -25,3 +25,11 @@ void random_weight_init(struct random_weight *r, const struct weight_form *f, in
 void random_weight_fini(struct random_weight *r);
 /* Uniform in -1..1. */
 float random_unit(unsigned *state);
+
+/* A row times a vector in double precision; sum: of the products without their signs. steps: what
+ * the vector's rounding to integers is measured in, where 32 and where 256 columns share a scale:
+ * the largest value of each such part by the sum of the row's there, without their signs. */
+struct plain_product {
+    double value, sum, steps[2];
+};
+struct plain_product plain_product(const float *row, const float *v, int cols);
