@@ -11,6 +11,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/vulkan/ops/matrix_places.h"
+#include "engine/vulkan/ops/record_gemm.h"
 #include "engine/vulkan/measure/vulkan_speed.h"
 #include "engine/vulkan/ops/device_bandwidth.h"
 #include "engine/vulkan/ops/delta_net_ops.h"
@@ -195,10 +196,11 @@ static void tune(struct backend *b, bool places_known)
         b->tuning.wide_rows = 32;
         const bool small = b->plan->d_model < 1024; /* does not fill the matrix units */
         const bool few = places_known && !b->model.n_slots;
-        b->tuning.gemm_min_rows = small ? UINT32_MAX : few ? 4 : 5;
+        const uint32_t least = record_gemm_takes_three(b) ? 3 : 4;
+        b->tuning.gemm_min_rows = small ? UINT32_MAX : few ? least : 5;
         /* Split experts: up to here the processor may compute those without a slot. */
-        b->tuning.gemm_expert_rows = small ? UINT32_MAX : few ? 4 : 9;
-        b->tuning.gemm_head_rows = small ? UINT32_MAX : 4;
+        b->tuning.gemm_expert_rows = small ? UINT32_MAX : few ? least : 9;
+        b->tuning.gemm_head_rows = small ? UINT32_MAX : few ? least : 4;
         return;
     }
     b->tuning.gemm_min_rows = 16;

@@ -262,20 +262,34 @@ static bool wide_fits(const struct recorder *r, const struct device_matrix *w, u
 }
 
 /* Whether matmul_few can do it. */
-static bool few_fits(const struct recorder *r, const struct device_matrix *w)
+static bool few_fits(const struct backend *b, const struct device_matrix *w)
 {
-    const enum wide_products few = r->b->tuning.few;
+    const enum wide_products few = b->tuning.few;
     return few == WIDE_UNITS || (few == WIDE_EMULATED && (strcmp(w->layout.kernel, "mxfp4") == 0 ||
                                                           strcmp(w->layout.kernel, "block") == 0));
 }
 
-/* Whether head_few can do it, and is faster than tiles. */
-static bool head_few_fits(const struct recorder *r, const struct device_matrix *w, uint32_t n_x)
+/* Whether head_few is faster for W than tiles. */
+static bool head_format_fits(const struct backend *b, const struct device_matrix *w)
 {
     const uint32_t block = w->layout.block;
-    return few_fits(r, w) && n_x <= HEAD_FEW_ROWS && w->rows >= r->b->tuning.few_split_rows &&
+    return few_fits(b, w) && w->rows >= b->tuning.few_split_rows &&
            strcmp(w->layout.kernel, "block") == 0 &&
            (block == BLOCK_Q8_0 || block == BLOCK_Q4_0 || block == BLOCK_Q5_0);
+}
+
+bool record_gemm_takes_three(const struct backend *b)
+{
+    const struct device_matrix *head = b->model.head.n_matrix ? &b->model.head : &b->model.embed;
+    for (int i = 0; i < b->plan->n_layer; i++) {
+        const struct device_mlp *m = &b->model.layers[i].mlp;
+        const struct layer_plan *p = &b->plan->layers[i];
+        if (p->ffn != FFN_MOE || p->moe.has_shared ||
+            strcmp(m->gate_up.layout.kernel, "mxfp4") != 0 ||
+            strcmp(m->down.layout.kernel, "mxfp4") != 0)
+            return false;
+    }
+    return head_format_fits(b, head);
 }
 
 /* Rows of X of a tile of matmul_wide where all rows are in order; 0: its tiles would not fill the
@@ -303,8 +317,8 @@ void record_gemm_linear(struct recorder *r, const struct linear_op *op, bool spl
     const uint32_t wide = !split && wide_fits(r, op->w, 0, op->y_stride) && op->y % 16 == 0
                               ? wide_tile_for(r, op->w, 0, op->n_x)
                               : 0;
-    const bool few = split ? head_few_fits(r, op->w, op->n_x)
-                           : few_fits(r, op->w) && op->n_x <= r->b->tuning.few_rows;
+    const bool few = split ? op->n_x <= HEAD_FEW_ROWS && head_format_fits(r->b, op->w)
+                           : few_fits(r->b, op->w) && op->n_x <= r->b->tuning.few_rows;
     record_matmul(r, &(struct matmul){.w = op->w,
                                       .label = op->label,
                                       .x = r->b->workspace.x_hi,
@@ -363,8 +377,8 @@ static struct grouping grouping_of(const struct recorder *r, const struct mlp_op
     const uint32_t places = record_list_rows(r->n_rows);
     g.lists = op->lists;
     g.max_tiles = most + pairs / g.tile_n;
-    g.few = r->n_rows <= RECORD_LIST_ROWS && few_fits(r, &op->m->gate_up) &&
-            few_fits(r, &op->m->down) && (op->lists || few_finds(op->moe, pairs));
+    g.few = r->n_rows <= RECORD_LIST_ROWS && few_fits(r->b, &op->m->gate_up) &&
+            few_fits(r->b, &op->m->down) && (op->lists || few_finds(op->moe, pairs));
     if (g.few)
         g.max_tiles = op->lists ? n_expert : pairs;
     else if (op->lists)
