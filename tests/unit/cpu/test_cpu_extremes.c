@@ -1,12 +1,14 @@
 /* Products of K-quants and Q8_0 with activations of one byte where all numbers are as large as they
  * can be: sums in 16 bits must hold them, and those in 32 of what is 256 times too large.
- * Activations of 1 and -1 are exact, so the result is as well but for the rounding of floats. */
+ * Activations of 1 and -1 are exact, so the result is as well but for the rounding of floats.
+ * MXFP4's scales from the smallest to the largest instead, with activations of all sizes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,8 +102,60 @@ static void test_sums_hold_the_largest_numbers(void **state)
     }
 }
 
+/* A row alone and among others: the same bits, also where a scale or a sum is no normal number. */
+static void check_company(const struct kernels *k, const struct weight *w, bool one_byte, int scale)
+{
+    struct panel p, one;
+    const unsigned kinds = kernels_panel_kinds(k, w, false, one_byte);
+    void *memory = guarded_alloc(panel_bytes(N, COLS, kinds), 64),
+         *alone = guarded_alloc(panel_bytes(1, COLS, kinds), 64);
+    _Alignas(64) float acc[N * KERNEL_MAX_LANES], want[KERNEL_MAX_LANES];
+    panel_place(&p, N, COLS, kinds, memory);
+    panel_place(&one, 1, COLS, kinds, alone);
+    for (int i = 0; i < N; i++)
+        k->pack(&p, i, x[i]);
+    k->tile(&(struct tile){.weight = w, .panel = &p, .n = N}, false, acc);
+    for (int i = 0; i < N; i++) {
+        k->pack(&one, 0, x[i]);
+        k->tile(&(struct tile){.weight = w, .panel = &one, .n = 1}, false, want);
+        if (memcmp(want, acc + i * k->lanes, (size_t)k->lanes * sizeof *want))
+            fail_msg("%s, %s, scale %d: row %d differs alone", k->name, w->name, scale, i);
+    }
+    guarded_free(alone);
+    guarded_free(memory);
+}
+
+static void test_powers_of_two_scale_as_products_do(void **state)
+{
+    static const float sizes[N] = {1, FLT_MIN, 0x1p-149f, 0x1p-100f, FLT_MAX,
+                                   0, 0x1p60f, 1e-40f,    3};
+    unsigned seed = 1;
+    (void)state;
+    for (int i = 0; i < N; i++)
+        for (int c = 0; c < COLS; c++)
+            x[i][c] = random_unit(&seed) * sizes[i];
+    for (int f = 0; f < n_weight_forms; f++) {
+        struct random_weight r;
+        const bool block = weight_forms[f].type == WEIGHT_MXFP4_BLOCK;
+        if (!block && weight_forms[f].type != WEIGHT_MXFP4)
+            continue;
+        random_weight_init(&r, &weight_forms[f], 1, ROWS, COLS, 0, 2);
+        for (int scale = 0; scale < 256; scale++) {
+            if (!block)
+                memset(r.scales, scale, ROWS * r.w.scale_row_bytes);
+            for (size_t at = 0; block && at < ROWS * r.w.row_bytes; at += 17)
+                r.data[at] = (uint8_t)scale;
+            for (int i = 0; kernels_available(i); i++)
+                for (int bytes = 0; bytes < 2; bytes++)
+                    check_company(kernels_available(i), &r.w, bytes, scale);
+        }
+        random_weight_fini(&r);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums_hold_the_largest_numbers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums_hold_the_largest_numbers),
+                                       cmocka_unit_test(test_powers_of_two_scale_as_products_do)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
