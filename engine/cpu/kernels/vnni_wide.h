@@ -111,8 +111,8 @@ static inline __attribute__((always_inline)) void vnni_fetch(const struct vnni_n
     fetch_lines(next->ahead + lane * next->lane, next->lane);
 }
 
-/* A power of two, as MXFP4 has them, is added to the exponent (with the bits of a product) by units
- * that no product of bytes waits for. */
+/* A power of two, as MXFP4 has them, is added to the exponent by units that no product of bytes
+ * waits for. The bits are a product's, but that infinity (e8m0's 255) makes infinity of a NaN. */
 static inline bool vnni_power(int shape)
 {
     return shape == OCTET_LESS(12);
