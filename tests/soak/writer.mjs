@@ -78,7 +78,7 @@ export class Writer {
         }
       }
     } catch (error) {
-      if (!control.signal.aborted && error.name !== 'AbortError' && !/^(fetch failed|terminated)/.test(error.message)) this.bad.push(`stream: ${error.stack}`);
+      if (!control.signal.aborted && error.name !== 'AbortError' && !/^(fetch failed( \(.*\))?|terminated)$/s.test(error.message)) this.bad.push(`stream: ${error.stack}`);
     }
     if (answer) answer.ended = Date.now();
     if (!ended && !control.signal.aborted) {
