@@ -285,7 +285,7 @@ static void head_product(struct forward *f, uint32_t first, uint32_t n)
 {
     struct backend *b = f->r.b;
     const struct linear_op op = {.label = "head",
-                                 .w = b->model.head.n_matrix ? &b->model.head : &b->model.embed,
+                                 .w = device_model_head(&b->model),
                                  .x = b->workspace.x,
                                  .norm = b->model.final_norm,
                                  .y = b->workspace.logits,

@@ -280,7 +280,6 @@ static bool head_format_fits(const struct backend *b, const struct device_matrix
 
 bool record_gemm_takes_three(const struct backend *b)
 {
-    const struct device_matrix *head = b->model.head.n_matrix ? &b->model.head : &b->model.embed;
     for (int i = 0; i < b->plan->n_layer; i++) {
         const struct device_mlp *m = &b->model.layers[i].mlp;
         const struct layer_plan *p = &b->plan->layers[i];
@@ -289,7 +288,7 @@ bool record_gemm_takes_three(const struct backend *b)
             strcmp(m->down.layout.kernel, "mxfp4") != 0)
             return false;
     }
-    return head_format_fits(b, head);
+    return head_format_fits(b, device_model_head(&b->model));
 }
 
 /* Rows of X of a tile of matmul_wide where all rows are in order; 0: its tiles would not fill the

@@ -79,6 +79,11 @@ struct device_model {
                              there are two tables */
     struct heap host, slots;
 };
+/* What the logits are products with: the head, or where it is tied the embedding. */
+static inline const struct device_matrix *device_model_head(const struct device_model *m)
+{
+    return m->head.n_matrix ? &m->head : &m->embed;
+}
 
 /* Notes every part in m->heap; heap_commit then uploads. The plan must outlive the upload.
  * slot_bytes: of device memory that routed experts may take; 0, or enough for all of them: they lie
