@@ -14,9 +14,9 @@ CPU_LIBS = libsluice-cpu.a
 if X86_64
 libsluice_cpu_a_CPPFLAGS = $(AM_CPPFLAGS) -DSLUICE_CPU_X86
 noinst_LIBRARIES += libsluice-cpu-avx2.a libsluice-cpu-avx512.a libsluice-cpu-avx512vnni.a
-cpu_simd_headers = %D%/kernels/attend_packed_simd.h %D%/kernels/attend_rows_simd.h %D%/kernels/attend_simd.h %D%/kernels/kernels_simd.h %D%/kernels/ops_simd.h %D%/kernels/tile_core.h %D%/kernels/tile_floats.h %D%/kernels/tile_formats.h %D%/kernels/tile_rare.h
+cpu_simd_headers = %D%/kernels/attend_packed_simd.h %D%/kernels/attend_rows_simd.h %D%/kernels/attend_simd.h %D%/kernels/kernels_simd.h %D%/kernels/ops_simd.h %D%/kernels/tile_core.h %D%/kernels/tile_formats.h %D%/kernels/tile_rare.h
 CPU_AVX512 = -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq
-libsluice_cpu_avx2_a_SOURCES = %D%/kernels/kernels_avx2.c %D%/kernels/octet_formats.h %D%/kernels/octet_products.h %D%/kernels/octet_tile.h %D%/kernels/super_formats.h %D%/kernels/super_tile.h %D%/kernels/tile_wide.h %D%/kernels/wide_formats.h %D%/kernels/simd_avx2.h $(cpu_simd_headers)
+libsluice_cpu_avx2_a_SOURCES = %D%/kernels/kernels_avx2.c %D%/kernels/eight_few.h %D%/kernels/octet_formats.h %D%/kernels/octet_products.h %D%/kernels/octet_tile.h %D%/kernels/super_formats.h %D%/kernels/super_tile.h %D%/kernels/tile_wide.h %D%/kernels/wide_formats.h %D%/kernels/simd_avx2.h $(cpu_simd_headers)
 libsluice_cpu_avx2_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(SIMD_CFLAGS) -mavx2 -mfma -mf16c
 libsluice_cpu_avx512_a_SOURCES = %D%/kernels/kernels_avx512.c %D%/kernels/simd_avx512.h $(cpu_simd_headers)
 libsluice_cpu_avx512_a_CFLAGS = $(AM_CFLAGS) $(KERNEL_CFLAGS) $(WIDE_CFLAGS) $(CPU_AVX512)

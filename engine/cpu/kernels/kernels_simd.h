@@ -4,7 +4,6 @@
 #include "engine/cpu/kernels/attend_rows_simd.h"
 #include "engine/cpu/kernels/delta_simd.h"
 #include "engine/cpu/kernels/ops_simd.h"
-#include "engine/cpu/kernels/tile_floats.h"
 #include "engine/cpu/kernels/tile_formats.h"
 #include "engine/cpu/kernels/tile_rare.h"
 

@@ -219,6 +219,26 @@ static inline __attribute__((always_inline)) void octet_pairs(const struct octet
     }
 }
 
+/* The numbers of a and of b in turn, half as many: of neighbours, their sums. */
+static inline vi add_dwords(vi a, vi b)
+{
+    return vi_add(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+}
+
+static inline vi add_qwords(vi a, vi b)
+{
+    return vi_add(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+}
+
+/* Lane i: the sum of the lanes of v[i]. */
+static inline vi add_lanes(const vi v[8])
+{
+    const vi low = add_qwords(add_dwords(v[0], v[1]), add_dwords(v[2], v[3])),
+             high = add_qwords(add_dwords(v[4], v[5]), add_dwords(v[6], v[7]));
+    return vi_add(_mm256_permute2x128_si256(low, high, 0x20),
+                  _mm256_permute2x128_si256(low, high, 0x31));
+}
+
 /* Two octets of pairs times `count` rows, a constant; sums[t][r] of row t, weight row r. */
 static inline __attribute__((always_inline)) void octet_block(const struct octet o[2], int shape,
                                                               const uint8_t *const *x, size_t at,
@@ -407,67 +427,5 @@ octet_first_part(const struct lanes *l, int count, int shape)
     return p;
 }
 
-/* Q8_0 with activations of one byte: pairs of int16 are the bytes of a weight in their upper
- * halves. Sums are 256 times too large, still exact in int32, and a pair costs one instruction
- * where the sign had to be drawn down to the lower half. What is multiplied next is unpacked piece
- * by piece between products: unpacked at once it waits behind all of them, and its sixteen vectors
- * find no registers. */
-#define EIGHT_BLOCK 34 /* bytes */
-#define EIGHT_OCTET (8 * EIGHT_BLOCK)
-
-/* Where the compiler shall compute v: it would rather do so right before v's first use. */
-static inline vi eight_now(vi v)
-{
-    __asm__ volatile("" : "+x"(v));
-    return v;
-}
-
-/* One row's products with a vector of pairs, in this place. */
-static inline __attribute__((always_inline)) void eight_step(vi q, const uint8_t *x, bool first,
-                                                             vi *sum)
-{
-    const vi *columns = (const vi *)(const void *)x;
-    vi product;
-    if (first)
-        __asm__ volatile("vpmaddwd %1, %2, %0" : "=x"(*sum) : "m"(*columns), "x"(q));
-    else
-        __asm__ volatile("vpmaddwd %2, %3, %1\n\tvpaddd %1, %0, %0"
-                         : "+x"(*sum), "=&x"(product)
-                         : "m"(*columns), "x"(q));
-}
-
-/* Products of all rows with four columns of eight blocks, of which x + at has the activations. */
-static inline __attribute__((always_inline)) void
-eight_columns(vi v, const uint8_t *const *x, size_t at, bool first, int count, vi *sum)
-{
-    const vi even = eight_now(vi_shl16(v, 8));
-    UNROLL
-    for (int t = 0; t < count; t++)
-        eight_step(even, x[t] + at, first, &sum[t]);
-    const vi odd = eight_now(vi_and(v, _mm256_set1_epi16((short)0xff00)));
-    UNROLL
-    for (int t = 0; t < count; t++)
-        eight_step(odd, x[t] + at + 32, false, &sum[t]);
-}
-
-/* Products with sixteen columns of eight blocks in v, and v becomes those at `next`. */
-static inline __attribute__((always_inline)) void
-eight_half(vi v[4], const uint8_t *next, const uint8_t *const *x, size_t at, int count, vi *sum)
-{
-    vi part[4], ab[2], cd[2];
-    UNROLL
-    for (int i = 0; i < 4; i++)
-        part[i] = eight_now(two_rows(next + i * EIGHT_BLOCK, next + (i + 4) * EIGHT_BLOCK));
-    eight_columns(v[0], x, at, at == 0, count, sum);
-    ab[0] = eight_now(_mm256_unpacklo_epi32(part[0], part[1]));
-    ab[1] = eight_now(_mm256_unpackhi_epi32(part[0], part[1]));
-    eight_columns(v[1], x, at + 64, false, count, sum);
-    cd[0] = eight_now(_mm256_unpacklo_epi32(part[2], part[3]));
-    cd[1] = eight_now(_mm256_unpackhi_epi32(part[2], part[3]));
-    eight_columns(v[2], x, at + 128, false, count, sum);
-    v[0] = eight_now(_mm256_unpacklo_epi64(ab[0], cd[0]));
-    v[1] = eight_now(_mm256_unpackhi_epi64(ab[0], cd[0]));
-    eight_columns(v[3], x, at + 192, false, count, sum);
-    v[2] = eight_now(_mm256_unpacklo_epi64(ab[1], cd[1]));
-    v[3] = eight_now(_mm256_unpackhi_epi64(ab[1], cd[1]));
-}
+/* Adds the products of what is left of row r after its whole octets. */
+typedef vf (*octet_last)(const struct lanes *l, int32_t r, const uint8_t *x, vf sum);

@@ -8,7 +8,7 @@
  * int16, eight sums at a time in registers. All ways sum a block exactly and add blocks in the same
  * order, so they give the same bits. */
 #pragma once
-#include "engine/cpu/kernels/super_tile.h"
+#include "engine/cpu/kernels/eight_few.h"
 
 #define OCTET_FEW_PAIRS                                                                            \
     2 /* OCTET_FEW of a format without bytes, whose pairs fill the registers                       \
@@ -32,31 +32,18 @@ struct octet_format {
     void (*few_byte)(const struct lanes *l, const uint8_t *const *rows, int32_t n, float *acc);
 };
 
-typedef vf (*octet_last)(const struct lanes *l, int32_t r, const uint8_t *x, vf sum);
-
-/* A part of a row of weights times a few rows of activations: adds to the lanes' sums. `last` adds
- * what is left after the whole octets; the loop has no call, so that the sums stay in registers. */
+/* Octets of a weight row from the one that `at` names, times those of a few rows of activations,
+ * which x[.] moves on from. */
 static inline __attribute__((always_inline)) void
-octet_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shape, int32_t bytes,
-           int32_t r, const struct octet_run_part *p, const uint8_t *const *rows, int count,
-           vf *out)
+octet_run_octets(const struct weight *w, struct octet_at at, octet_unpack unpack, int shape,
+                 int32_t bytes, size_t scales, int32_t n, size_t ahead, const uint8_t **x,
+                 int count, vf *sum)
 {
-    const struct weight *w = l->tile->weight;
     const struct octet_join join = octet_join();
-    const size_t scales = octet_scales(w);
-    struct octet_at at = octet_place(l, bytes, r, p->first);
-    const uint8_t *x[OCTET_FEW];
-    vf sum[OCTET_FEW];
-    UNROLL
-    for (int t = 0; t < count; t++) {
-        x[t] = rows[t] + (size_t)p->first * PANEL_OCTET_BYTES;
-        sum[t] = p->first ? out[8 * t] : vf_zero();
-    }
-    const bool copied = p->last && octet_copied(l, bytes, r);
-    for (int32_t g = p->end - p->first - (copied ? 1 : 0); g > 0; g--) {
+    for (; n > 0; n--) {
         struct octet o;
-        if (p->ahead)
-            fetch_lines(at.data + p->distance, (size_t)bytes);
+        if (ahead)
+            fetch_lines(at.data + ahead, (size_t)bytes);
         unpack(w, &at, &o);
         UNROLL
         for (int t = 0; t < count; t++) {
@@ -67,9 +54,53 @@ octet_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shap
         at.scales += scales;
         at.biases += scales;
     }
+}
+
+/* A part of a row of weights times a few rows of activations: adds to the lanes' sums. `last` adds
+ * what is left after the whole octets; the loop has no call, so that the sums stay in registers. */
+static inline __attribute__((always_inline)) void
+octet_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shape, int32_t bytes,
+           int32_t r, const struct octet_run_part *p, const uint8_t *const *rows, int count,
+           vf *out)
+{
+    const struct weight *w = l->tile->weight;
+    const uint8_t *x[OCTET_FEW];
+    vf sum[OCTET_FEW];
+    UNROLL
+    for (int t = 0; t < count; t++) {
+        x[t] = rows[t] + (size_t)p->first * PANEL_OCTET_BYTES;
+        sum[t] = p->first ? out[8 * t] : vf_zero();
+    }
+    const bool copied = p->last && octet_copied(l, bytes, r);
+    octet_run_octets(w, octet_place(l, bytes, r, p->first), unpack, shape, bytes, octet_scales(w),
+                     p->end - p->first - (copied ? 1 : 0), p->ahead ? p->distance : 0, x, count,
+                     sum);
     UNROLL
     for (int t = 0; t < count; t++)
         out[8 * t] = copied ? last(l, r, x[t], sum[t]) : sum[t];
+}
+
+/* Whole rows of whole octets: where a row is short, what octet_line() asks for each takes a tenth
+ * of its products' time. `ahead` is a constant. */
+static inline __attribute__((always_inline)) void
+octet_whole(const struct lanes *l, octet_unpack unpack, int shape, int32_t bytes, size_t ahead,
+            const uint8_t *const *rows, int count, vf *out)
+{
+    const size_t scales = octet_scales(l->tile->weight);
+    for (int r = 0; r < 8; r++) {
+        const uint8_t *x[OCTET_FEW];
+        vf sum[OCTET_FEW];
+        UNROLL
+        for (int t = 0; t < count; t++) {
+            x[t] = rows[t];
+            sum[t] = vf_zero();
+        }
+        octet_run_octets(l->tile->weight, (struct octet_at){l->data[r], l->scales[r], l->biases[r]},
+                         unpack, shape, bytes, scales, l->blocks / 8, ahead, x, count, sum);
+        UNROLL
+        for (int t = 0; t < count; t++)
+            out[8 * t + r] = sum[t];
+    }
 }
 
 /* Eight rows of weights times `count` rows of activations. */
@@ -79,94 +110,20 @@ octet_lines(const struct lanes *l, octet_unpack unpack, octet_last last, int sha
 {
     vf v[8 * OCTET_FEW];
     struct octet_run_part p = octet_first_part(l, count, shape);
-    do
-        for (int32_t r = 0; r < 8; r++)
-            octet_line(l, unpack, last, shape, bytes, r, &p, rows, count, v + r);
-    while (octet_next_part(l, &p));
+    if (shape & OCTET_ONE && p.last && l->blocks % 8 == 0) {
+        if (count == 1 && !p.ahead)
+            octet_whole(l, unpack, shape, bytes, 0, rows, count, v);
+        else
+            octet_whole(l, unpack, shape, bytes, SUPER_AHEAD, rows, count, v);
+    } else {
+        do
+            for (int32_t r = 0; r < 8; r++)
+                octet_line(l, unpack, last, shape, bytes, r, &p, rows, count, v + r);
+        while (octet_next_part(l, &p));
+    }
     UNROLL
     for (int t = 0; t < count; t++)
         vf_store(acc + t * LANES, sum_lanes(v + 8 * t));
-}
-
-/* What is left of row r after its whole octets. */
-static __attribute__((noinline)) vf eight_last(const struct lanes *l, int32_t r, const uint8_t *x,
-                                               vf sum)
-{
-    struct octet o;
-    struct octet_tail tail;
-    const struct octet_join join = octet_join();
-    const struct octet_at at = octet_place_tail(l, EIGHT_OCTET, r, l->blocks / 8, &tail);
-    octet_q8_0(&at, &o);
-    return octet_dot(&o, OCTET_PLAIN, x, &join, sum);
-}
-
-/* A part of a row of weights times a few rows of activations: adds to the lanes' sums. */
-static inline __attribute__((always_inline)) void eight_line(const struct lanes *l, int32_t r,
-                                                             const struct octet_run_part *p,
-                                                             const uint8_t *const *rows, int count,
-                                                             vf *out)
-{
-    const uint8_t *data = l->data[r] + (size_t)p->first * EIGHT_OCTET, *x[OCTET_FEW];
-    vf sum[OCTET_FEW];
-    vi v[4];
-    UNROLL
-    for (int t = 0; t < count; t++) {
-        x[t] = rows[t] + (size_t)p->first * PANEL_OCTET_BYTES;
-        sum[t] = p->first ? out[8 * t] : vf_zero();
-    }
-    const bool copied = p->last && octet_copied(l, EIGHT_OCTET, r);
-    int32_t g = p->end - p->first - (copied ? 1 : 0);
-    if (g) {
-        BLOCKS_APART(blocks, data, EIGHT_BLOCK);
-        load_rows16(blocks, 2, v);
-    }
-    for (; g > 0; g--) {
-        const uint8_t *next = g > 1 ? data + EIGHT_OCTET : data; /* nothing is past the last */
-        vi all[OCTET_FEW];
-        if (p->ahead)
-            fetch_lines(data + p->distance, EIGHT_OCTET);
-        eight_half(v, data + 18, x, 0, count, all);
-        const vf scale = _mm256_cvtph_ps(words_apart(data, EIGHT_BLOCK));
-        eight_half(v, next + 2, x, 256, count, all);
-        UNROLL
-        for (int t = 0; t < count; t++) {
-            sum[t] = vf_fma(vf_from_int(vi_sar(all[t], 8)),
-                            vf_mul(scale, floats_at(x[t] + PANEL_OCTET_SCALE)), sum[t]);
-            x[t] += PANEL_OCTET_BYTES;
-        }
-        data = next;
-    }
-    UNROLL
-    for (int t = 0; t < count; t++)
-        out[8 * t] = copied ? eight_last(l, r, x[t], sum[t]) : sum[t];
-}
-
-/* Eight rows of weights times `count` rows of activations. */
-static inline __attribute__((always_inline)) void
-eight_lines(const struct lanes *l, const uint8_t *const *rows, int count, float *acc)
-{
-    vf v[8 * OCTET_FEW];
-    struct octet_run_part p = octet_first_part(l, count, OCTET_PLAIN);
-    do
-        for (int32_t r = 0; r < 8; r++)
-            eight_line(l, r, &p, rows, count, v + r);
-    while (octet_next_part(l, &p));
-    UNROLL
-    for (int t = 0; t < count; t++)
-        vf_store(acc + t * LANES, sum_lanes(v + 8 * t));
-}
-
-static __attribute__((noinline)) void eight_few(const struct lanes *l, const uint8_t *const *rows,
-                                                int32_t n, float *acc)
-{
-    if (n == 1)
-        eight_lines(l, rows, 1, acc);
-    else if (n == 2)
-        eight_lines(l, rows, 2, acc);
-    else if (n == 3)
-        eight_lines(l, rows, 3, acc);
-    else
-        eight_lines(l, rows, OCTET_FEW, acc);
 }
 
 /* Bytes become pairs. */

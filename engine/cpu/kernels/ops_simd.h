@@ -170,6 +170,15 @@ static inline bool has_supers(const struct panel *p)
     return p->k_octets && p->kinds & PANEL_ONE_BYTE;
 }
 
+/* A block's bytes in order. */
+static inline void put_columns(const struct panel *p, uint8_t *octets, int32_t number, int32_t row,
+                               vi bytes)
+{
+    vi_store(octets + octet_offset(p, 0, row) + panel_octet_columns(p->blocks) +
+                 (size_t)number * PANEL_BLOCK,
+             bytes);
+}
+
 /* A block's quotients into its lane of an octet. */
 static inline void pack_octet(struct panel *p, int32_t number, int32_t row, struct quotients *q)
 {
@@ -189,13 +198,17 @@ static inline void pack_octet(struct panel *p, int32_t number, int32_t row, stru
         put_sums(p->byte_octets + at, lane, q);
         put_int(p->byte_octets + at + PANEL_OCTET_LESS_127 + 4 * lane,
                 -127 * (q->sums[0] + q->sums[1]));
+        if (q->one)
+            put_columns(p, p->byte_octets, number, row, q->low);
     }
     if (p->plane_octets) {
         put_quotients(p->plane_octets + at, lane, q, planes, byte_order, NULL);
         put_sums(p->plane_octets + at, lane, q);
-        if (planes && q->one)
+        if (planes && q->one) {
             put_int(p->plane_octets + at + PANEL_OCTET_LESS_128 + 4 * lane,
                     -128 * (q->sums[0] + q->sums[1]));
+            put_columns(p, p->plane_octets, number, row, q->low);
+        }
     }
     if (p->nibble_octets) {
         put_quotients(p->nibble_octets + at, lane, q, planes, pairs, even_odd);
@@ -269,8 +282,11 @@ static void pack_octet_tail(struct panel *p, int32_t row)
 {
     uint8_t *const forms[4] = {p->byte_octets, p->plane_octets, p->nibble_octets, p->k_octets};
     for (int i = 0; i < 4 && p->blocks % 8; i++)
-        if (forms[i])
+        if (forms[i]) {
+            uint8_t *columns = forms[i] + octet_offset(p, 0, row) + panel_octet_columns(p->blocks);
             memset(forms[i] + octet_offset(p, p->blocks / 8, row), 0, PANEL_OCTET_BYTES);
+            memset(columns + (size_t)(p->blocks / 8) * PANEL_OCTET_COLUMNS, 0, PANEL_OCTET_COLUMNS);
+        }
 }
 #define OCTET_FORMS (PANEL_BYTE_OCTETS | PANEL_PLANE_OCTETS | PANEL_NIBBLE_OCTETS | PANEL_K_OCTETS)
 #define OCTET_KINDS (OCTET_FORMS | PANEL_OCTET_PLANES)

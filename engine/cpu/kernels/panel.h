@@ -70,6 +70,9 @@ enum panel_kind {
  * products counts as one with -32, and once it is added, as one with at most 31. */
 #define PANEL_SUPER_LESS_32 544
 #define PANEL_OCTET_BYTES 640
+/* Behind a row's octets, of PANEL_BYTE_OCTETS and PANEL_PLANE_OCTETS of one byte: the row's bytes
+ * in order, so many of each octet. */
+#define PANEL_OCTET_COLUMNS 256
 
 struct panel {
     int32_t rows; /* stride between blocks, in rows */
@@ -98,7 +101,13 @@ static inline int32_t panel_blocks(int32_t cols)
  * come to lie in a few sets of the first cache. */
 static inline size_t panel_octet_row(int32_t blocks)
 {
-    return (size_t)((blocks + 7) / 8) * PANEL_OCTET_BYTES + 64;
+    return (size_t)((blocks + 7) / 8) * (PANEL_OCTET_BYTES + PANEL_OCTET_COLUMNS) + 64;
+}
+
+/* Where the bytes in order begin after a row's first octet. */
+static inline size_t panel_octet_columns(int32_t blocks)
+{
+    return (size_t)((blocks + 7) / 8) * PANEL_OCTET_BYTES;
 }
 
 /* Bytes for `rows` rows of `cols` columns in the given forms, 64 per part rounded up. */
