@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "engine/base/hash.h"
 #include "engine/cache/disk/disk_tier.h"
@@ -344,6 +345,26 @@ static uint64_t moe_bytes(const struct layer_plan *layer, int experts)
 }
 
 /* One row: every dense matrix once, the head once, one embedding row, n_used experts a layer. */
+/* Pages that were never written to would be one page of zeros, read from the first cache. */
+static void test_bandwidth_is_that_of_memory_which_is_given_back(void **state)
+{
+    struct backend *b = open_backend(kernels_best(), 2, false);
+    struct rusage usage;
+    char text[64];
+    long before, after;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_true(f && fscanf(f, "%*d %ld", &before) == 1);
+    const double rate = cpu_backend.read_bandwidth(b);
+    rewind(f);
+    assert_true(fgets(text, sizeof text, f) && sscanf(text, "%*d %ld", &after) == 1);
+    fclose(f);
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    assert_true(rate > 2e8 && rate < 4e12);
+    assert_true(usage.ru_maxrss > before * 4 + (100 << 10));
+    assert_true(after < before + (20 << 8));
+    cpu_backend.close(&b);
+}
+
 static void test_counters_tell_the_packed_bytes_of_a_step(void **state)
 {
     struct backend *b = open_backend(kernels_best(), 2, false);
@@ -451,6 +472,7 @@ int main(void)
         cmocka_unit_test(test_a_copied_block_serves_another_sequence),
         cmocka_unit_test(test_content_goes_on_in_another_backend),
         cmocka_unit_test(test_bytes_of_kv_are_of_this_version),
+        cmocka_unit_test(test_bandwidth_is_that_of_memory_which_is_given_back),
         cmocka_unit_test(test_counters_tell_the_packed_bytes_of_a_step),
         cmocka_unit_test(test_estimate_is_what_open_takes),
         cmocka_unit_test(test_steps_that_make_no_sense_are_refused),
