@@ -21,7 +21,7 @@ struct options {
     const char *model, *backend, *isa, *routing;
     int64_t tokens, repeats, chunk, threads, seed;
     double guess;
-    bool exact, json, grammar, compare, profile;
+    bool exact, json, grammar, compare, profile, probe;
 };
 
 #define AT(field) offsetof(struct options, field)
@@ -57,6 +57,8 @@ static const struct option options[] = {
      "print lines that measure the same with llama.cpp's tools: needs a GGUF file"},
     {"profile", OPTION_BOOL, AT(profile), NULL, 0, 0, NULL, NULL,
      "vulkan: time also each operation of a step of every case"},
+    {"probe", OPTION_BOOL, AT(probe), NULL, 0, 0, NULL, NULL,
+     "measure the bandwidth around each repeat of a case too, and say where one begins"},
     {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "print one JSON object"},
 };
 
@@ -260,6 +262,8 @@ static void print_case(const struct bench *b, const struct bench_case *c)
         printf("\"share_of_bound\": %.4f", bench_share(b, c));
     else
         printf("\"share_of_bound\": null");
+    if (b->beside)
+        printf(", \"read_bandwidth_bytes_per_s\": %.0f", bench_bandwidth(b, c));
     if (c->split_hits + c->split_misses)
         printf(", \"device_hit_rate\": %.4f, \"cpu_rate\": %.4f, \"bus_bytes_per_step\": %.0f, "
                "\"copied_bytes_per_step\": %.0f",
@@ -391,6 +395,7 @@ static bool bench(const struct options *o, struct bench *b, struct err *e)
         return bench_grammar(o->model, o->json, e);
     b->n_repeats = (int32_t)o->repeats;
     b->profiles = o->profile;
+    b->beside = o->probe;
     if (!bench_cases(b, &o->lists, (int32_t)o->tokens, e))
         return false;
     if (!(b->filled = calloc((size_t)bench_sequences(b), sizeof *b->filled)))

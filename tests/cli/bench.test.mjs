@@ -56,6 +56,15 @@ test("--rows measures steps of several rows of one sequence beside steps of one"
   assert.match((await sluice([...args, "--rows", "x"])).err, /rows.*list of at most/);
 });
 
+test("--probe measures the bandwidth around each repeat of a case, and says where one begins", async () => {
+  const args = ["bench", "--model", demo, "--prompts", "", "--batches", "1,2", "--json", ...quick, "--repeats", "2"];
+  const r = await sluice([...args, "--probe"]), cases = JSON.parse(r.out).cases;
+  assert.deepEqual(r.err.match(/repeat \d+$/gm), ["repeat 1", "repeat 2"]);
+  assert.ok(cases.every((c) => c.read_bandwidth_bytes_per_s > 1e8 && c.share_of_bound > 0), r.out);
+  const without = await sluice(args);
+  assert.ok(!without.err.includes("repeat") && JSON.parse(without.out).cases.every((c) => !("read_bandwidth_bytes_per_s" in c)));
+});
+
 test("tokens of a synthetic model choose experts of their own in every format", async (t) => {
   for (const format of ["gguf-q4_0", "gguf-q4_k", "gguf-iq4_nl", "gguf-q6_k"]) {
     const file = await model(t, format);

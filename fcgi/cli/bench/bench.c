@@ -3,6 +3,7 @@
 #include "fcgi/cli/bench/bench.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -182,11 +183,14 @@ static bool run_case(struct bench *b, struct bench_case *c, bool counted, struct
         return false;
     b->run.ops->counters(b->run.backend, &before);
     look(b, &disk_before);
+    const double earlier = b->beside ? b->run.ops->read_bandwidth(b->run.backend) : 0;
     if (!time_case(b, c, &ms, e))
         return false;
     b->run.ops->counters(b->run.backend, &after);
     look(b, &disk_after);
     if (counted) {
+        if (b->beside)
+            c->bandwidth[c->n_ms] = (earlier + b->run.ops->read_bandwidth(b->run.backend)) / 2;
         c->ms[c->n_ms++] = ms;
         bench_disk_add(&c->disk, &disk_before, &disk_after);
     }
@@ -300,6 +304,8 @@ bool bench_run(struct bench *b, struct err *e)
         return err_field(e, ERR_UNSUPPORTED, "profile", "the %s backend times no operations",
                          b->run.ops->name);
     for (int32_t repeat = -1; repeat < b->n_repeats; repeat++) {
+        if (b->beside && repeat >= 0)
+            fprintf(stderr, "sluice bench: repeat %d\n", repeat + 1);
         if (!measure_bandwidth(b, repeat, e))
             return false;
         if (repeat >= 0) {
@@ -375,9 +381,24 @@ double bench_hit_rate(const struct bench_case *c)
 
 double bench_share(const struct bench *b, const struct bench_case *c)
 {
+    const double ms_bytes = (double)(c->weight_bytes + c->kv_bytes) * 1000;
+    double shares[BENCH_MAX_REPEATS];
     if (b->bandwidth <= 0)
         return 0;
-    return (double)(c->weight_bytes + c->kv_bytes) / b->bandwidth * 1000 / median_ms(c);
+    if (!b->beside)
+        return ms_bytes / b->bandwidth / median_ms(c);
+    for (int32_t i = 0; i < c->n_ms; i++)
+        shares[i] = ms_bytes / c->bandwidth[i] / c->ms[i];
+    return median_of(shares, (size_t)c->n_ms);
+}
+
+double bench_bandwidth(const struct bench *b, const struct bench_case *c)
+{
+    double sorted[BENCH_MAX_REPEATS];
+    if (!b->beside)
+        return 0;
+    memcpy(sorted, c->bandwidth, (size_t)c->n_ms * sizeof *sorted);
+    return median_of(sorted, (size_t)c->n_ms);
 }
 
 double bench_disk_share(const struct bench *b, const struct bench_case *c)

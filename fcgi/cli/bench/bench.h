@@ -29,11 +29,12 @@ enum bench_kind {
 
 struct bench_case {
     enum bench_kind kind;
-    int32_t depth;                /* tokens in KV before */
-    int32_t batch;                /* sequences of a step (PREFILL, ROWS: 1) */
-    int32_t rows;                 /* of each sequence in a step (PREFILL, DECODE: 1) */
-    int32_t tokens;               /* PREFILL: length; DECODE, ROWS: steps */
-    double ms[BENCH_MAX_REPEATS]; /* of one repeat */
+    int32_t depth;                       /* tokens in KV before */
+    int32_t batch;                       /* sequences of a step (PREFILL, ROWS: 1) */
+    int32_t rows;                        /* of each sequence in a step (PREFILL, DECODE: 1) */
+    int32_t tokens;                      /* PREFILL: length; DECODE, ROWS: steps */
+    double ms[BENCH_MAX_REPEATS];        /* of one repeat */
+    double bandwidth[BENCH_MAX_REPEATS]; /* with bench.beside: around each repeat */
     int32_t n_ms;
     /* of the last repeat, from the backend's counters */
     uint64_t steps, weight_bytes, kv_bytes;
@@ -50,6 +51,8 @@ struct bench {
     struct bench_case *cases;
     int32_t n_cases, n_repeats;
     bool profiles;           /* each case's step is also timed operation by operation */
+    bool beside;             /* the bandwidth is measured around each repeat of each case too, and
+                                where a repeat begins is said on stderr */
     int32_t *filled;         /* [sequences] tokens of its own text that each has in its cache */
     struct routing *routing; /* NULL: the model's router chooses */
     double bandwidth;        /* bytes/s as measured; 0: unknown */
@@ -99,8 +102,11 @@ double bench_estimate(const struct bench *b, const struct bench_case *c, double 
 /* Of the experts that the case wanted, the share that no read was needed for; -1: nothing is
  * streamed. */
 double bench_hit_rate(const struct bench_case *c);
-/* Share of the bandwidth bound that the median reached; 0 when the bandwidth is unknown. */
+/* Share of the bandwidth bound that the median reached; 0 when the bandwidth is unknown. Where it
+ * was measured around each repeat, the median of the repeats' shares. */
 double bench_share(const struct bench *b, const struct bench_case *c);
+/* The median of what was measured around the case's repeats; 0: nothing was. */
+double bench_bandwidth(const struct bench *b, const struct bench_case *c);
 
 struct bench_prompt_params {
     const char *model;
