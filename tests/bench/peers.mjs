@@ -1,10 +1,13 @@
 // This engine beside llama.cpp and ik_llama.cpp on the same GGUF files, by turns; tests/bench/build-peers.sh builds those two.
 // Each round runs every program on every file, each case `--each` times in one process, whose median counts; rounds are appended to
 // a file of JSON lines, so that they can be spread over the quiet minutes of a machine, and the table is of medians over all of them.
+// Streams go by turns within a round too: all programs load the file first, and then one at a time goes on until it has been through
+// its streams, the others stopped; the memory of a machine may have another speed seconds later. `--prompt 0` leaves prompts out.
+// Beside each cell is what both programs read a second, by the bytes that Sluice counts, and what the memory gave around Sluice's.
 //
 //   node tests/bench/peers.mjs --peers FOLDER --isa avx2|avx512vnni --out FILE [--rounds 5] [--each 1] [--sluice PROGRAM] [--without NAME]... MODEL.gguf...
 //   node tests/bench/peers.mjs --out FILE --table
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -15,9 +18,9 @@ const top = path.join(path.dirname(fileURLToPath(import.meta.url)), '../..');
 const { values: v, positionals: models } = parseArgs({ allowPositionals: true, options: {
   peers: { type: 'string' }, isa: { type: 'string', default: 'avx2' }, out: { type: 'string' }, rounds: { type: 'string', default: '5' }, each: { type: 'string', default: '1' },
   sluice: { type: 'string', default: path.join(top, 'build/release/sluice') }, streams: { type: 'string', default: '1,4,8,16' },
-  prompt: { type: 'string', default: '512' }, tokens: { type: 'string', default: '32' }, table: { type: 'boolean', default: false },
+  prompt: { type: 'string', default: '512' }, tokens: { type: 'string', default: '32' }, before: { type: 'string', default: '32' }, table: { type: 'boolean', default: false },
   without: { type: 'string', multiple: true, default: [] } } });
-const threads = String(os.availableParallelism()), streams = v.streams.split(',').map(Number), before = 32, each = Number(v.each);
+const threads = String(os.availableParallelism()), streams = v.streams.split(',').map(Number), before = Number(v.before), each = Number(v.each);
 const median = (values) => {
   const sorted = values.filter(Number.isFinite).sort((a, b) => a - b), half = sorted.length >> 1;
   return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
@@ -26,35 +29,78 @@ const median = (values) => {
 function run(program, args) {
   const done = spawnSync(program, args, { encoding: 'utf8', maxBuffer: 1 << 26 });
   if (done.status !== 0) throw new Error(`${program} ${args.join(' ')}: ${done.signal ?? done.status}\n${done.stderr.slice(-600)}`);
-  return done;
+  return done.stdout;
 }
 
-// Each gives { pp, decode_1, decode_4, ... } in tokens a second, and what else it says of itself.
-const ours = (activations) => (model) => {
-  const args = ['bench', '--model', model, '--backend', 'cpu', '--isa', v.isa, '--activations', activations, '--threads', threads, '--tokens', v.tokens, '--json'];
-  const told = JSON.parse(run(v.sluice, [...args, '--repeats', v.each, '--prompts', v.prompt, '--depths', '0', '--batches', '']).stdout);
-  const decoded = JSON.parse(run(v.sluice, [...args, '--repeats', v.each, '--prompts', '', '--depths', String(before), '--batches', v.streams]).stdout);
-  const all = { pp: told.cases[0].tokens_per_s.median, device: told.device, bandwidth: decoded.read_bandwidth_bytes_per_s, bound: {} };
-  for (const c of decoded.cases) {
-    all[`decode_${c.batch}`] = c.tokens_per_s.median;
-    all.bound[`decode_${c.batch}`] = c.share_of_bound;
+// A program that stops behind each line for which `pauses` is true, until turn() lets it go on to the next such line, or to its end.
+function start(program, args, pauses) {
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] }), all = { stdout: '', stderr: '', lines: [] };
+  let next, done = false;
+  for (const stream of ['stdout', 'stderr']) {
+    let rest = '';
+    child[stream].setEncoding('utf8').on('data', (text) => {
+      all[stream] += text;
+      const lines = (rest + text).split('\n');
+      rest = lines.pop();
+      for (const line of lines) {
+        all.lines.push(line);
+        if (pauses(line)) {
+          child.kill('SIGSTOP');
+          next?.();
+        }
+      }
+    });
   }
-  return all;
+  const ended = new Promise((resolve, reject) => child.on('close', (status, signal) => {
+    done = true;
+    return status === 0 ? resolve() : reject(new Error(`${program} ${args.join(' ')}: ${signal ?? status}\n${all.stderr.slice(-600)}`));
+  }));
+  const turn = () => {
+    const paused = new Promise((resolve) => { next = resolve; });
+    child.kill('SIGCONT');
+    return Promise.race([paused, ended]);
+  };
+  return { all, turn, done: () => done, first: Promise.race([new Promise((resolve) => { next = resolve; }), ended]) };
+}
+
+// Each has prompts(model), tokens a second; streams(model), a program that pauses after each time through its streams, the first of which
+// does not count; and told(all), what that printed as { decode_1, decode_4, ... } and what else it says of itself.
+const ours = (activations) => {
+  const args = (model) => ['bench', '--model', model, '--backend', 'cpu', '--isa', v.isa, '--activations', activations, '--threads', threads, '--tokens', v.tokens, '--repeats', v.each, '--json'];
+  return {
+    prompts: (model) => JSON.parse(run(v.sluice, [...args(model), '--prompts', v.prompt, '--depths', '0', '--batches', ''])).cases[0].tokens_per_s.median,
+    streams: (model) => start(v.sluice, [...args(model), '--probe', '--prompts', '', '--depths', String(before), '--batches', v.streams], (line) => /: repeat \d+$/.test(line)),
+    told({ stdout }) {
+      const decoded = JSON.parse(stdout), all = { device: decoded.device, bound: {}, bandwidth: {}, bytes: {} };
+      for (const c of decoded.cases) {
+        const what = `decode_${c.batch}`;
+        all[what] = c.tokens_per_s.median;
+        all.bound[what] = c.share_of_bound;
+        all.bandwidth[what] = c.read_bandwidth_bytes_per_s;
+        all.bytes[what] = (c.weight_bytes_per_step + c.kv_bytes_per_step) / c.batch; // of a token
+      }
+      return all;
+    },
+  };
 };
 // `single` and `batched` are the options that make it fastest, as its own programs take them.
-const peer = (name, single, batched) => (model) => {
-  const bin = path.join(v.peers, name, `build-${v.isa}`, 'bin');
-  const told = JSON.parse(run(path.join(bin, 'llama-bench'), ['-m', model, '-t', threads, '-p', v.prompt, '-n', '0', '-r', v.each, '-o', 'json', ...single]).stdout);
-  const all = { pp: median(told[0].samples_ts) }, decoded = {};
-  const room = Math.max(...streams) * (before + Number(v.tokens));
-  const { stdout, stderr } = run(path.join(bin, 'llama-batched-bench'), ['-m', model, '-t', threads, '-c', String(room),
-    '-npp', String(before), '-ntg', v.tokens, '-npl', Array(each).fill(v.streams).join(), ...batched]);
-  for (const line of `${stdout}\n${stderr}`.split('\n')) { // one of the two prints its table to stderr
-    const cells = line.split('|').map((cell) => cell.trim());
-    if (/^\d+$/.test(cells[1] ?? '')) (decoded[`decode_${cells[3]}`] ??= []).push(Number(cells[8]));
-  }
-  for (const [what, values] of Object.entries(decoded)) all[what] = median(values);
-  return all;
+const peer = (name, single, batched) => {
+  const bin = path.join(v.peers ?? '', name, `build-${v.isa}`, 'bin');
+  const cells = (line) => { const all = line.split('|').map((cell) => cell.trim()); return /^\d+$/.test(all[1] ?? '') ? all : null; };
+  return {
+    prompts: (model) => median(JSON.parse(run(path.join(bin, 'llama-bench'), ['-m', model, '-t', threads, '-p', v.prompt, '-n', '0', '-r', v.each, '-o', 'json', ...single]))[0].samples_ts),
+    streams(model) {
+      const room = Math.max(...streams) * (before + Number(v.tokens));
+      let row = 0;
+      return start(path.join(bin, 'llama-batched-bench'), ['-m', model, '-t', threads, '-c', String(room),
+        '-npp', String(before), '-ntg', v.tokens, '-npl', Array(each + 1).fill(v.streams).join(), ...batched], (line) => cells(line) && ++row % streams.length === 0 && row <= each * streams.length);
+    },
+    told({ lines }) {
+      const decoded = {}, rows = lines.map(cells).filter(Boolean).slice(streams.length);
+      for (const row of rows) (decoded[`decode_${row[3]}`] ??= []).push(Number(row[8]));
+      return Object.fromEntries(Object.entries(decoded).map(([what, values]) => [what, median(values)]));
+    },
+  };
 };
 const programs = Object.fromEntries(Object.entries({
   sluice: ours('16'),
@@ -66,11 +112,15 @@ const programs = Object.fromEntries(Object.entries({
 if (!v.table) {
   for (let round = 0; round < Number(v.rounds); round++) for (const model of models) {
     const line = { at: new Date().toISOString(), isa: v.isa, model: path.basename(model), load: os.loadavg()[0] };
-    const order = Object.keys(programs);
-    for (let i = 0; i < order.length; i++) { // another begins each time
-      const name = order[(i + round) % order.length];
-      line[name] = programs[name](model);
+    const names = Object.keys(programs), order = names.map((_, i) => names[(i + round) % names.length]); // another begins each time
+    const prompts = {}, running = {};
+    if (Number(v.prompt)) for (const name of order) prompts[name] = { pp: programs[name].prompts(model) };
+    for (const name of order) {
+      running[name] = programs[name].streams(model);
+      await running[name].first;
     }
+    while (order.some((name) => !running[name].done())) for (const name of order) if (!running[name].done()) await running[name].turn();
+    for (const name of order) line[name] = { ...prompts[name], ...programs[name].told(running[name].all) };
     appendFileSync(v.out, `${JSON.stringify(line)}\n`);
   }
 }
@@ -78,7 +128,7 @@ if (!v.table) {
 const rounds = existsSync(v.out) ? readFileSync(v.out, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line)) : [];
 const say = (n, digits) => (Number.isFinite(n) ? n.toFixed(digits) : '-');
 const own = Object.keys(programs).filter((name) => name.startsWith('sluice')), others = Object.keys(programs).filter((name) => !own.includes(name));
-console.log(`| kernels, file | what | ${Object.keys(programs).join(' | ')} | of the bound | to the better peer (least, most) | at the bound | rounds |\n| --- | --- |${' --- |'.repeat(Object.keys(programs).length + 4)}`);
+console.log(`| kernels, file | what | ${Object.keys(programs).join(' | ')} | of the bound | to the better peer (least, most) | at the bound | GB/s read: ${Object.keys(programs).join(', ')}; the memory | rounds |\n| --- | --- |${' --- |'.repeat(Object.keys(programs).length + 5)}`);
 for (const key of new Set(rounds.map((r) => `${r.isa}, ${r.model}`))) {
   const mine = rounds.filter((r) => `${r.isa}, ${r.model}` === key);
   for (const what of [...new Set(mine.flatMap((r) => Object.keys(r[own[0]] ?? {})))].filter((k) => k === 'pp' || k.startsWith('decode_'))) {
@@ -92,6 +142,8 @@ for (const key of new Set(rounds.map((r) => `${r.isa}, ${r.model}`))) {
     // What the ratio would be if ours read as fast as the probe all the time; prompts have no such bound.
     const most = (name) => say(median(ratios(name).map((x, n) => x / mine[n][name]?.bound?.[what])), 2);
     const bound = (name) => { const share = median(mine.map((r) => r[name]?.bound?.[what])); return Number.isFinite(share) ? `${say(100 * share, 0)} %` : '-'; };
-    console.log(`| ${key} | ${what === 'pp' ? `pp${v.prompt}` : what.replace('decode_', 'decode, streams: ')} | ${Object.keys(programs).map(of).join(' | ')} | ${own.map(bound).join('; ')} | ${own.map(ratio).join('; ')} | ${own.map(most).join('; ')} | ${mine.length} |`);
+    const rate = (name) => say(median(mine.map((r) => r[name]?.[what] * r[own[0]]?.bytes?.[what])) / 1e9, 0);
+    const read = what === 'pp' ? '-' : `${Object.keys(programs).map(rate).join(', ')}; ${say(median(mine.map((r) => r[own[0]]?.bandwidth?.[what])) / 1e9, 0)}`;
+    console.log(`| ${key} | ${what === 'pp' ? `pp${v.prompt}` : what.replace('decode_', 'decode, streams: ')} | ${Object.keys(programs).map(of).join(' | ')} | ${own.map(bound).join('; ')} | ${own.map(ratio).join('; ')} | ${own.map(most).join('; ')} | ${read} | ${mine.length} |`);
   }
 }
