@@ -2,6 +2,6 @@
 #pragma once
 #include "engine/base/thread_pool.h"
 
-/* Bytes per second, best of some passes over huge pages, more of them than caches hold; takes some
- * 0.05 s and frees what it took. 0 when there is no memory for it. */
+/* Bytes per second, the best of some parts of a buffer in huge pages, each of which is read once;
+ * takes some 0.1 s and frees what it took. 0 when there is no memory for it. */
 double bandwidth_measure(struct thread_pool *p);
