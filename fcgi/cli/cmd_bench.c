@@ -239,6 +239,16 @@ static void print_case_disk(const struct bench *b, const struct bench_case *c)
         printf("\"compute_ms\": null, \"share_of_bound\": null}");
 }
 
+static void print_repeats(const struct bench *b, const struct bench_case *c)
+{
+    const double n = (double)c->tokens * c->batch * c->rows * 1000;
+    printf(", \"read_bandwidth_bytes_per_s\": %.0f, \"each\": [", bench_bandwidth(b, c));
+    for (int32_t i = 0; i < c->n_ms; i++)
+        printf("%s{\"tokens_per_s\": %.3f, \"read_bandwidth_bytes_per_s\": %.0f}", i ? ", " : "",
+               n / c->ms[i], c->bandwidth[i]);
+    putchar(']');
+}
+
 static void print_case(const struct bench *b, const struct bench_case *c)
 {
     struct bench_rate rate = bench_rate(c);
@@ -263,7 +273,7 @@ static void print_case(const struct bench *b, const struct bench_case *c)
     else
         printf("\"share_of_bound\": null");
     if (b->beside)
-        printf(", \"read_bandwidth_bytes_per_s\": %.0f", bench_bandwidth(b, c));
+        print_repeats(b, c);
     if (c->split_hits + c->split_misses)
         printf(", \"device_hit_rate\": %.4f, \"cpu_rate\": %.4f, \"bus_bytes_per_step\": %.0f, "
                "\"copied_bytes_per_step\": %.0f",

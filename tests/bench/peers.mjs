@@ -1,8 +1,8 @@
 // This engine beside llama.cpp and ik_llama.cpp on the same GGUF files, by turns; tests/bench/build-peers.sh builds those two.
 // Each round runs every program on every file, each case `--each` times in one process, whose median counts; rounds are appended to
 // a file of JSON lines, so that they can be spread over the quiet minutes of a machine, and the table is of medians over all of them.
-// Streams go by turns within a round too: all programs load the file first, and then one at a time goes on until it has been through
-// its streams, the others stopped; the memory of a machine may have another speed seconds later. `--prompt 0` leaves prompts out.
+// Streams go by turns within a round too, and each time through them counts as a round: all programs load the file first, then one at
+// a time goes on to the end of one case, the others stopped; the memory of a machine may have another speed seconds later. `--prompt 0` leaves prompts out.
 // Beside each cell is what both programs read a second, by the bytes that Sluice counts, and what the memory gave around Sluice's.
 //
 //   node tests/bench/peers.mjs --peers FOLDER --isa avx2|avx512vnni --out FILE [--rounds 5] [--each 1] [--sluice PROGRAM] [--without NAME]... MODEL.gguf...
@@ -63,23 +63,27 @@ function start(program, args, pauses) {
   return { all, turn, done: () => done, first: Promise.race([new Promise((resolve) => { next = resolve; }), ended]) };
 }
 
-// Each has prompts(model), tokens a second; streams(model), a program that pauses after each time through its streams, the first of which
-// does not count; and told(all), what that printed as { decode_1, decode_4, ... } and what else it says of itself.
+// Each has prompts(model), tokens a second; streams(model), a program that pauses before each case of its streams, but for the first
+// time through them, which does not count; and told(all), for each other time what that printed as { decode_1, decode_4, ... } and what
+// else it says of itself.
 const ours = (activations) => {
   const args = (model) => ['bench', '--model', model, '--backend', 'cpu', '--isa', v.isa, '--activations', activations, '--threads', threads, '--tokens', v.tokens, '--repeats', v.each, '--json'];
   return {
     prompts: (model) => JSON.parse(run(v.sluice, [...args(model), '--prompts', v.prompt, '--depths', '0', '--batches', ''])).cases[0].tokens_per_s.median,
-    streams: (model) => start(v.sluice, [...args(model), '--probe', '--prompts', '', '--depths', String(before), '--batches', v.streams], (line) => /: repeat \d+$/.test(line)),
+    streams: (model) => start(v.sluice, [...args(model), '--probe', '--prompts', '', '--depths', String(before), '--batches', v.streams], (line) => /: repeat \d+, case \d+$/.test(line)),
     told({ stdout }) {
-      const decoded = JSON.parse(stdout), all = { device: decoded.device, bound: {}, bandwidth: {}, bytes: {} };
-      for (const c of decoded.cases) {
-        const what = `decode_${c.batch}`;
-        all[what] = c.tokens_per_s.median;
-        all.bound[what] = c.share_of_bound;
-        all.bandwidth[what] = c.read_bandwidth_bytes_per_s;
-        all.bytes[what] = (c.weight_bytes_per_step + c.kv_bytes_per_step) / c.batch; // of a token
-      }
-      return all;
+      const { cases } = JSON.parse(stdout);
+      return cases[0].each.map((_, round) => {
+        const all = { bound: {}, bandwidth: {}, bytes: {} };
+        for (const c of cases) {
+          const what = `decode_${c.batch}`, bytes = (c.weight_bytes_per_step + c.kv_bytes_per_step) / c.batch; // of a token
+          all[what] = c.each[round].tokens_per_s;
+          all.bandwidth[what] = c.each[round].read_bandwidth_bytes_per_s;
+          all.bytes[what] = bytes;
+          all.bound[what] = all[what] * bytes / all.bandwidth[what];
+        }
+        return all;
+      });
     },
   };
 };
@@ -93,12 +97,12 @@ const peer = (name, single, batched) => {
       const room = Math.max(...streams) * (before + Number(v.tokens));
       let row = 0;
       return start(path.join(bin, 'llama-batched-bench'), ['-m', model, '-t', threads, '-c', String(room),
-        '-npp', String(before), '-ntg', v.tokens, '-npl', Array(each + 1).fill(v.streams).join(), ...batched], (line) => cells(line) && ++row % streams.length === 0 && row <= each * streams.length);
+        '-npp', String(before), '-ntg', v.tokens, '-npl', Array(each + 1).fill(v.streams).join(), ...batched], (line) => cells(line) && ++row >= streams.length && row < (each + 1) * streams.length);
     },
     told({ lines }) {
-      const decoded = {}, rows = lines.map(cells).filter(Boolean).slice(streams.length);
-      for (const row of rows) (decoded[`decode_${row[3]}`] ??= []).push(Number(row[8]));
-      return Object.fromEntries(Object.entries(decoded).map(([what, values]) => [what, median(values)]));
+      const rows = lines.map(cells).filter(Boolean).slice(streams.length), rounds = Array.from({ length: each }, () => ({}));
+      rows.forEach((row, i) => { rounds[Math.floor(i / streams.length)][`decode_${row[3]}`] = Number(row[8]); });
+      return rounds;
     },
   };
 };
@@ -111,7 +115,7 @@ const programs = Object.fromEntries(Object.entries({
 
 if (!v.table) {
   for (let round = 0; round < Number(v.rounds); round++) for (const model of models) {
-    const line = { at: new Date().toISOString(), isa: v.isa, model: path.basename(model), load: os.loadavg()[0] };
+    const about = { isa: v.isa, model: path.basename(model), load: os.loadavg()[0] };
     const names = Object.keys(programs), order = names.map((_, i) => names[(i + round) % names.length]); // another begins each time
     const prompts = {}, running = {};
     if (Number(v.prompt)) for (const name of order) prompts[name] = { pp: programs[name].prompts(model) };
@@ -120,8 +124,9 @@ if (!v.table) {
       await running[name].first;
     }
     while (order.some((name) => !running[name].done())) for (const name of order) if (!running[name].done()) await running[name].turn();
-    for (const name of order) line[name] = { ...prompts[name], ...programs[name].told(running[name].all) };
-    appendFileSync(v.out, `${JSON.stringify(line)}\n`);
+    const told = Object.fromEntries(order.map((name) => [name, programs[name].told(running[name].all)]));
+    for (let i = 0; i < each; i++)
+      appendFileSync(v.out, `${JSON.stringify({ at: new Date().toISOString(), ...about, ...Object.fromEntries(order.map((name) => [name, { ...prompts[name], ...told[name][i] }])) })}\n`);
   }
 }
 

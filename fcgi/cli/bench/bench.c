@@ -337,8 +337,6 @@ bool bench_run(struct bench *b, struct err *e)
         return err_field(e, ERR_UNSUPPORTED, "profile", "the %s backend times no operations",
                          b->run.ops->name);
     for (int32_t repeat = -1; repeat < b->n_repeats; repeat++) {
-        if (b->beside && repeat >= 0)
-            fprintf(stderr, "sluice bench: repeat %d\n", repeat + 1);
         if (!measure_bandwidth(b, repeat, e))
             return false;
         if (repeat >= 0) {
@@ -346,6 +344,8 @@ bool bench_run(struct bench *b, struct err *e)
             b->rates[b->n_rates++] = b->run.memory.rates;
         }
         for (int32_t i = 0; i < b->n_cases; i++) {
+            if (b->beside && repeat >= 0)
+                fprintf(stderr, "sluice bench: repeat %d, case %d\n", repeat + 1, i + 1);
             if (b->routing)
                 routing_renew(b->routing,
                               (uint64_t)(repeat + 1) * (uint64_t)b->n_cases + (uint64_t)i);
