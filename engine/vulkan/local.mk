@@ -38,6 +38,7 @@ libsluice_vulkan_a_SOURCES = \
 	%D%/ops/delta_net_ops.c %D%/ops/delta_net_ops.h \
 	%D%/ops/device_content.c %D%/ops/device_content.h \
 	%D%/ops/router_fold.c %D%/ops/router_fold.h \
+	%D%/ops/row_units.c %D%/ops/row_units.h \
 	%D%/ops/step_profile.c %D%/ops/step_profile.h \
 	%D%/ops/vulkan_step.c %D%/ops/vulkan_step.h \
 	%D%/ops/workspace.c \

@@ -1,6 +1,7 @@
 /* Records the ops of decoding: for each op it chooses the sizes, fills the push constants and
  * dispatches. */
 #include "engine/vulkan/ops/dispatch.h"
+#include "engine/vulkan/ops/row_units.h"
 #include "engine/vulkan/weights/device_block.h"
 
 #include <stdio.h>
@@ -252,7 +253,9 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op)
     d.spec[SPEC_OFFLOADS_MISSES] = op->moe && r->offloads_misses;
     d.spec[SPEC_D_MODEL] = (uint32_t)r->b->plan->d_model;
     dispatch_spec_format(d.spec, m);
+    row_units_up(r, op, &d);
     dispatch_op(r, &d);
+    r->last = "moe_up";
 }
 
 static bool is_q8(const struct device_layout *l)
@@ -313,7 +316,9 @@ void record_mlp_down(struct recorder *r, const struct mlp_op *op)
     d.spec[SPEC_SPLIT_EXPERTS] = op->moe && op->layer->split_experts.table;
     d.spec[SPEC_OFFLOADS_MISSES] = op->moe && r->offloads_misses;
     dispatch_spec_format(d.spec, m);
+    row_units_down(r, op, &d);
     dispatch_op(r, &d);
+    r->last = "moe_down";
 }
 
 void record_route(struct recorder *r, const struct moe_plan *p, const struct device_layer *l,

@@ -52,6 +52,13 @@ PLANES
 #define SPEC_SHARED_GATE 10 /* router too: logits have one more, of the shared expert's weight */
 #define SPEC_D_MODEL 26     /* moe_sum too */
 
+/* moe_up_units, moe_down_units (row_units.glsl) */
+#define SPEC_UNITS_SLICES 1
+#define SPEC_UNITS_STEPS 2
+#define SPEC_UNITS_TILES 3 /* moe_up_units */
+#define SPEC_UNITS_DEPTH 4
+#define SPEC_UNITS_D_MODEL 14
+
 /* matmul, matmul_plain, matmul_wide */
 #define SPEC_TILE_M 1
 #define SPEC_TILE_N 2

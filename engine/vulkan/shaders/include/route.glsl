@@ -4,8 +4,12 @@ layout(constant_id = SPEC_N_EXPERT) const uint N_EXPERT = 24;
 layout(constant_id = SPEC_N_USED) const uint N_USED = 4;
 layout(constant_id = SPEC_SCORE) const uint SCORE = 0; /* enum router_score: softmax, top-k then softmax, sigmoid */
 layout(constant_id = SPEC_NORMALIZE) const bool NORMALIZE = true;
+#ifdef BY_LOGITS_ALONE /* route_logits.glsl, of whoever needs the numbers of these constants */
+const uint N_GROUP = 1, N_GROUP_USED = 1;
+#else
 layout(constant_id = SPEC_N_GROUP) const uint N_GROUP = 1;
 layout(constant_id = SPEC_N_GROUP_USED) const uint N_GROUP_USED = 1;
+#endif
 layout(constant_id = SPEC_SELECT_BIAS) const bool SELECT_BIAS = false;
 layout(constant_id = SPEC_TRACE) const bool TRACE = false; /* measurements: the experts of a trace take the chosen ones' places */
 
