@@ -1,5 +1,7 @@
 /* What the files that record ops share: one dispatch, and the parts that all fill in alike. */
 #pragma once
+#include <string.h>
+
 #include "engine/vulkan/device/khr_matrices.h"
 #include "engine/vulkan/ops/record.h"
 #include "engine/vulkan/shaders/push.h"
@@ -36,6 +38,16 @@ static inline struct push_planes dispatch_expert_planes(const struct recorder *r
 void dispatch_op(struct recorder *r, const struct dispatch *d);
 struct push_planes dispatch_planes(const struct device_matrix *m);
 void dispatch_spec_format(uint32_t *spec, const struct device_matrix *m);
+/* The constants of the choice of experts; p NULL: of one expert. */
+void dispatch_spec_route(uint32_t *spec, const struct moe_plan *p);
+/* Whether one variant of a shader with the same constants reads both. */
+static inline bool dispatch_same_format(const struct device_layout *a,
+                                        const struct device_layout *b)
+{
+    return !strcmp(a->kernel, b->kernel) && a->bits == b->bits &&
+           a->group_chunks == b->group_chunks && a->scale_type == b->scale_type &&
+           a->block == b->block;
+}
 static inline uint32_t divide_up(uint32_t a, uint32_t b)
 {
     return (a + b - 1) / b;

@@ -165,7 +165,7 @@ void record_linear(struct recorder *r, const struct linear_op *op)
     r->last = op->label;
 }
 
-static void spec_route(uint32_t *spec, const struct moe_plan *p)
+void dispatch_spec_route(uint32_t *spec, const struct moe_plan *p)
 {
     spec[SPEC_N_EXPERT] = p ? (uint32_t)p->n_expert : 1;
     spec[SPEC_N_USED] = p ? (uint32_t)p->n_used : 1;
@@ -242,7 +242,7 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op)
                          .y = r->n_rows * n_used,
                          .z = 1};
     spec_gemv_tiling(r, d.spec, &tiling, true);
-    spec_route(d.spec, op->moe);
+    dispatch_spec_route(d.spec, op->moe);
     d.spec[SPEC_UP_CLAMP] = op->clamp;
     d.spec[SPEC_BIAS] = op->m->b_gate_up != 0;
     d.spec[SPEC_ROUTED] = op->moe != NULL;
@@ -268,11 +268,8 @@ bool record_mlp_down_beside(const struct recorder *r, const struct mlp_op *route
 {
     const struct device_layout *l = &shared->m->down.layout, *w = &routed->m->down.layout;
     const uint32_t lanes = r->b->gpu.caps.subgroup, threads = r->b->tuning.threads;
-    const bool alike = strcmp(l->kernel, w->kernel) == 0 && l->bits == w->bits &&
-                       l->group_chunks == w->group_chunks && l->scale_type == w->scale_type &&
-                       l->block == w->block;
-    return (alike || is_q8(l)) && !l->row_bytes[2] && !shared->m->b_down && l->n_chunk <= lanes &&
-           l->n_chunk * 8 <= threads && !r->offloads_misses;
+    return (dispatch_same_format(l, w) || is_q8(l)) && !l->row_bytes[2] && !shared->m->b_down &&
+           l->n_chunk <= lanes && l->n_chunk * 8 <= threads && !r->offloads_misses;
 }
 
 void record_mlp_down(struct recorder *r, const struct mlp_op *op)
@@ -346,7 +343,7 @@ void record_route(struct recorder *r, const struct moe_plan *p, const struct dev
                          .x = r->n_rows,
                          .y = 1,
                          .z = 1};
-    spec_route(d.spec, p);
+    dispatch_spec_route(d.spec, p);
     d.spec[SPEC_TRACE] = trace->address != 0;
     d.spec[SPEC_LIST_ROWS] = lists ? record_list_rows(r->n_rows) : 0;
     dispatch_op(r, &d);
@@ -384,7 +381,7 @@ void record_router(struct recorder *r, const struct moe_plan *p, const struct de
                          .x = divide_up(l->router_x.rows, ROUTER_EACH * subgroups),
                          .y = r->n_rows,
                          .z = 1};
-    spec_route(d.spec, p);
+    dispatch_spec_route(d.spec, p);
     d.spec[SPEC_SHARED_GATE] = l->shared_gate.n_matrix != 0;
     d.spec[SPEC_UNITS_X] = experts->units;
     d.spec[SPEC_LIST_ROWS] = experts->lists ? record_list_rows(r->n_rows) : 0;
