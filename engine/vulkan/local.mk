@@ -35,6 +35,7 @@ libsluice_vulkan_a_SOURCES = \
 	%D%/ops/host_sync.c %D%/ops/host_sync.h \
 	%D%/ops/record.c %D%/ops/record.h \
 	%D%/ops/record_attention.c %D%/ops/record_sum.c \
+	%D%/ops/record_resident.c %D%/ops/record_resident.h \
 	%D%/ops/delta_net_ops.c %D%/ops/delta_net_ops.h \
 	%D%/ops/device_content.c %D%/ops/device_content.h \
 	%D%/ops/router_fold.c %D%/ops/router_fold.h \

@@ -185,6 +185,8 @@ static void tune(struct backend *b, bool places_known)
     b->tuning.deep_splits = 56;
     b->tuning.unit_splits = 8;
     b->tuning.router_rows = 64;
+    const bool small = b->plan->d_model < 1024; /* does not fill the matrix units, or a device */
+    b->tuning.resident_groups = small ? 0 : b->gpu.caps.multiprocessors;
     b->tuning.tiled_rows = b->gpu.caps.software ? 8 : b->gpu.caps.cooperative_matrix ? 80 : 160;
     if (b->gpu.caps.cooperative_matrix) {
         b->tuning.wide = b->gpu.caps.max_shared >= 40 << 10 ? WIDE_UNITS : WIDE_NONE;
@@ -194,7 +196,6 @@ static void tune(struct backend *b, bool places_known)
         b->tuning.few_threads = b->gpu.caps.max_threads < 512 ? b->gpu.caps.max_threads : 512;
         b->tuning.wide_groups = 130;
         b->tuning.wide_rows = 32;
-        const bool small = b->plan->d_model < 1024; /* does not fill the matrix units */
         const bool few = places_known && !b->model.n_slots;
         const uint32_t least = record_gemm_takes_three(b) ? 3 : 4;
         b->tuning.gemm_min_rows = small ? UINT32_MAX : few ? least : 5;

@@ -21,16 +21,17 @@
 
 struct gpu_caps {
     char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE];
-    char id[GPU_ID_BYTES];   /* the driver's UUID */
-    bool software;           /* a CPU pretends: right, not fast */
-    bool in_ram;             /* its memory is RAM: integrated or software */
-    uint32_t subgroup;       /* threads of a subgroup */
-    uint32_t max_threads;    /* of a workgroup */
-    uint32_t max_shared;     /* bytes */
-    uint64_t max_allocation; /* bytes of one buffer */
-    float timestamp_ns;      /* 0: no timestamps */
-    bool memory_budget;      /* VK_EXT_memory_budget */
-    bool float16;            /* arithmetic on halves in shaders */
+    char id[GPU_ID_BYTES];    /* the driver's UUID */
+    bool software;            /* a CPU pretends: right, not fast */
+    bool in_ram;              /* its memory is RAM: integrated or software */
+    uint32_t subgroup;        /* threads of a subgroup */
+    uint32_t max_threads;     /* of a workgroup */
+    uint32_t max_shared;      /* bytes */
+    uint64_t max_allocation;  /* bytes of one buffer */
+    uint32_t multiprocessors; /* 0: the device does not say */
+    float timestamp_ns;       /* 0: no timestamps */
+    bool memory_budget;       /* VK_EXT_memory_budget */
+    bool float16;             /* arithmetic on halves in shaders */
     bool cooperative_matrix; /* f16 x f16 -> f32, 16x16x16, one subgroup (VK_KHR_cooperative_matrix)
                               */
     bool cooperative_few;    /* the same in 16x8x16 */

@@ -148,6 +148,19 @@ static bool has_matrix_shape(struct gpu *g, VkPhysicalDevice d, uint32_t n_side)
     return false;
 }
 
+/* Of NVIDIA's devices, which alone say so. */
+static uint32_t multiprocessors_of(VkPhysicalDevice d)
+{
+    VkPhysicalDeviceShaderSMBuiltinsPropertiesNV sm = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                     .pNext = &sm};
+    if (!device_has(d, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME))
+        return 0;
+    vkGetPhysicalDeviceProperties2(d, &p);
+    return sm.shaderSMCount;
+}
+
 bool gpu_read_caps(struct gpu *g, VkPhysicalDevice d, struct gpu_caps *c, struct err *e)
 {
     VkPhysicalDeviceSubgroupProperties subgroup = {
@@ -185,6 +198,7 @@ bool gpu_read_caps(struct gpu *g, VkPhysicalDevice d, struct gpu_caps *c, struct
     c->max_threads = limits->maxComputeWorkGroupInvocations;
     c->max_shared = limits->maxComputeSharedMemorySize;
     c->max_allocation = limits3.maxMemoryAllocationSize;
+    c->multiprocessors = multiprocessors_of(d);
     c->timestamp_ns = limits->timestampComputeAndGraphics ? limits->timestampPeriod : 0;
     c->memory_budget = device_has(d, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     c->subgroup_control = device_has(d, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);

@@ -5,12 +5,14 @@
 #include "engine/vulkan/device/profile.h"
 #include "engine/vulkan/experts/device_slots.h"
 #include "engine/vulkan/ops/expert_cpu_offload.h"
+#include "engine/vulkan/shaders/interface.h"
 #include "engine/vulkan/weights/device_model.h"
 
 #define STEP_HEAD_ROWS 64      /* logits of so many rows at a time */
 #define ATTENTION_FEW_SPLITS 4 /* of a row's context, where a step has many rows */
 #define STEP_PADDING (-1)      /* position of a row that only pads the batch */
 #define USED_WORDS SLOT_USED_WORDS
+#define RESIDENT_MEETING_WORDS (RESIDENT_MEETINGS * RESIDENT_LINE_WORDS) /* of a layer */
 
 struct workspace { /* device addresses; sizes for max_rows rows; rows are multiples of 32 floats,
                       padding zero */
@@ -24,7 +26,9 @@ struct workspace { /* device addresses; sizes for max_rows rows; rows are multip
     VkDeviceAddress ids, weights; /* [rows, n_used] */
     VkDeviceAddress h;            /* [rows * n_used, d_ff] */
     VkDeviceAddress h_shared;     /* [rows, d_ff of the shared expert] */
-    VkDeviceAddress used;         /* [n_layer, USED_WORDS] experts that the step read */
+    VkDeviceAddress used;         /* [n_layer, USED_WORDS] experts that the step read; then a word:
+                                     resident.comp gave up */
+    VkDeviceAddress meetings;     /* [n_layer, RESIDENT_MEETING_WORDS] counters of resident.comp */
     VkDeviceAddress logits;       /* [STEP_HEAD_ROWS, n_vocab] */
     VkDeviceAddress candidates, candidate_ids, stats; /* first half of top */
     /* only where products go to the matrix units */
@@ -74,10 +78,11 @@ struct step_memory {
 
 struct result_memory { /* written by the device */
     struct gpu_buffer buffer;
-    int32_t *ids;   /* [max_rows, BACKEND_MAX_TOP] */
-    float *logits;  /* [max_rows, BACKEND_MAX_TOP] */
-    float *lse;     /* [max_rows] */
-    uint32_t *used; /* [n_layer, USED_WORDS] */
+    int32_t *ids;      /* [max_rows, BACKEND_MAX_TOP] */
+    float *logits;     /* [max_rows, BACKEND_MAX_TOP] */
+    float *lse;        /* [max_rows] */
+    uint32_t *used;    /* [n_layer, USED_WORDS] */
+    uint32_t *gave_up; /* the step that was run must be done again without resident.comp */
     VkDeviceAddress at_ids, at_logits, at_lse;
     uint64_t used_offset;
     struct gpu_buffer full_logits; /* [rows, n_vocab] whole logits; grows when asked for */
@@ -124,7 +129,9 @@ struct tuning {       /* of the kernels for few rows; measured, see docs/speed/v
     uint32_t few_split_rows; /* of W at least, for those with f32 precision */
     uint32_t few_threads;    /* of a workgroup of matmul_few at most */
     uint32_t wide_groups;    /* workgroups of matmul_wide at least, where rows are in order */
-    uint32_t wide_rows;      /* three halves of the rows that an expert has on average, at least */
+    uint32_t
+        resident_groups; /* workgroups of resident.comp, which must all run at once; 0: not used */
+    uint32_t wide_rows;  /* three halves of the rows that an expert has on average, at least */
 };
 
 struct backend {

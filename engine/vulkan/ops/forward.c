@@ -5,6 +5,7 @@
 #include "engine/vulkan/ops/record_gemm.h"
 #include "engine/vulkan/ops/host_sync.h"
 #include "engine/vulkan/ops/delta_net_ops.h"
+#include "engine/vulkan/ops/record_resident.h"
 #include "engine/vulkan/ops/router_fold.h"
 
 /* Ends an intermediate: what follows may read it, and the observer sees it. */
@@ -105,7 +106,8 @@ static void output(struct forward *f, const struct device_layer *l, uint32_t wid
 static void attention(struct forward *f, const struct attention_plan *a,
                       const struct device_layer *l)
 {
-    projections(f, l, l->qkv, l->n_qkv, l->b_qkv);
+    if (!f->projected)
+        projections(f, l, l->qkv, l->n_qkv, l->b_qkv);
     if (!f->shape->one_row_each) {
         record_rope_kv(&f->r, a, l);
         record_barrier(&f->r);
@@ -124,7 +126,8 @@ static void attention(struct forward *f, const struct attention_plan *a,
         record_barrier(&f->r);
         record_attention_rotate(&f->r, a);
     }
-    output(f, l, width, rows.halves);
+    if (!f->resident)
+        output(f, l, width, rows.halves);
 }
 
 static void delta_net(struct forward *f, const struct delta_net_plan *p,
@@ -347,14 +350,15 @@ void forward_record_ops(struct forward *f)
     struct backend *b = f->r.b;
     const struct model_plan *plan = b->plan;
     VkBuffer used;
-    uint64_t offset, bytes = (uint64_t)plan->n_layer * USED_WORDS * 4;
-    const bool counts = bytes && record_locate(&f->r, b->workspace.used, &used,
-                                               &offset); /* a probe's step may have no layers */
+    uint64_t offset, bytes = ((uint64_t)plan->n_layer * USED_WORDS + 1) * 4;
+    const bool counts = record_locate(&f->r, b->workspace.used, &used, &offset);
     if (counts)
         vkCmdFillBuffer(f->r.c, used, offset, bytes, 0);
     empty_lists(f);
     if (b->profile)
         profile_begin(b->profile, f->r.c);
+    if ((f->resident = choice_fits(f) && record_resident_fits(&f->r)))
+        record_resident_begin(&f->r);
     record_embed(&f->r);
     complete(f, "embed", -1);
     for (int i = 0; i < plan->n_layer; i++) {
@@ -367,7 +371,9 @@ void forward_record_ops(struct forward *f)
         else
             delta_net(f, &p->delta_net, l);
         complete(f, "after_mixer", i);
-        if (p->ffn == FFN_MOE)
+        if ((f->projected = f->resident))
+            record_resident(&f->r, i);
+        else if (p->ffn == FFN_MOE)
             experts(f, p, l, i);
         else
             feed_forward(f, p, l, i);

@@ -9,8 +9,10 @@ typedef void (*forward_observer)(void *context, const char *what, int layer);
 struct forward {
     struct recorder r;
     const struct step_shape *shape;
-    bool folded; /* the layer's router is in the products around its mixer: router_fold.h */
-    bool x_cast; /* workspace.x_hi has x already, as the next projections want it */
+    bool folded;    /* the layer's router is in the products around its mixer: router_fold.h */
+    bool resident;  /* wo, experts and the next projections go together: record_resident.h */
+    bool projected; /* the layer's projections are there already */
+    bool x_cast;    /* workspace.x_hi has x already, as the next projections want it */
     forward_observer observer; /* NULL: none */
     void *observer_context;
 };

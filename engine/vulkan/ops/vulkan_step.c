@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LOG_MODULE "vulkan"
 #include "engine/base/clock.h"
+#include "engine/base/log.h"
 #include "engine/vulkan/ops/record.h"
 
 /* Exact for the batches of decoding, coarser for prefill, so that few shapes are recorded. */
@@ -179,6 +181,33 @@ static VkCommandBuffer recorded(struct backend *b, const struct step_shape *s, s
     return c;
 }
 
+/* Workgroups that were to run at once did not: never again in this engine. */
+static void leave_resident(struct backend *b)
+{
+    log_warn("%s does not run %u workgroups at once; steps of one row go on without that",
+             b->gpu.caps.name, b->tuning.resident_groups);
+    b->tuning.resident_groups = 0;
+    for (; b->n_recorded > 0; b->n_recorded--)
+        gpu_command_free(&b->gpu, &b->recorded[b->n_recorded - 1].command);
+}
+
+/* A step that gave up has left nothing that another run of it does not write again: it has no
+ * recurrent states. */
+static bool run_whole(struct backend *b, const struct step_shape *shape, struct err *e)
+{
+    bool ok, again;
+    do {
+        VkCommandBuffer c = b->profile ? forward_record(b, shape, e) : recorded(b, shape, e);
+        ok = c && gpu_run(&b->gpu, c, e);
+        if (b->profile) /* with timestamps: not for later steps */
+            gpu_command_free(&b->gpu, &c);
+        again = ok && *b->result.gave_up && b->tuning.resident_groups;
+        if (again)
+            leave_resident(b);
+    } while (again);
+    return ok;
+}
+
 static void count(struct backend *b, const struct step_shape *exact)
 {
     uint64_t bytes = b->dense_bytes;
@@ -236,11 +265,7 @@ bool vulkan_step_run(struct backend *b, const struct step *s, struct step_row *r
         if (!forward_run_by_layer(b, &shape, offload, e))
             return false;
     } else {
-        VkCommandBuffer c = b->profile ? forward_record(b, &shape, e) : recorded(b, &shape, e);
-        const bool ok = c && gpu_run(&b->gpu, c, e);
-        if (b->profile) /* with timestamps: not for later steps */
-            gpu_command_free(&b->gpu, &c);
-        if (!ok)
+        if (!run_whole(b, &shape, e))
             return false;
     }
     count(b, &exact);

@@ -97,7 +97,8 @@ bool workspace_plan(struct backend *b, struct err *e)
               plan_clear(h, &w->weights, rows * s->n_used, e) &&
               plan_clear(h, &w->h, rows * s->h + 64, e) &&
               plan_clear(h, &w->h_shared, rows * s->h_shared + 64, e) &&
-              plan_clear(h, &w->used, (uint64_t)b->plan->n_layer * USED_WORDS, e) &&
+              plan_clear(h, &w->used, (uint64_t)b->plan->n_layer * USED_WORDS + 1, e) &&
+              plan_clear(h, &w->meetings, (uint64_t)b->plan->n_layer * RESIDENT_MEETING_WORDS, e) &&
               plan_clear(h, &w->logits, heads * (uint64_t)b->plan->n_vocab, e) &&
               plan_clear(h, &w->candidates, heads * slices * BACKEND_MAX_TOP, e) &&
               plan_clear(h, &w->candidate_ids, heads * slices * BACKEND_MAX_TOP, e) &&
@@ -221,7 +222,7 @@ static uint64_t result_bytes(const struct backend *b, uint64_t *top, uint64_t *u
     uint64_t rows = pad32(b->params.max_rows);
     *top = rows * BACKEND_MAX_TOP * 4;
     *used = 2 * *top + rows * 4;
-    return *used + (uint64_t)b->plan->n_layer * USED_WORDS * 4;
+    return *used + ((uint64_t)b->plan->n_layer * USED_WORDS + 1) * 4;
 }
 
 uint64_t workspace_host_bytes(const struct backend *b)
@@ -245,6 +246,7 @@ static bool result_open(struct backend *b, struct err *e)
     r->logits = (float *)(void *)(map + top);
     r->lse = (float *)(void *)(map + 2 * top);
     r->used = (uint32_t *)(void *)(map + r->used_offset);
+    r->gave_up = r->used + (uint64_t)b->plan->n_layer * USED_WORDS;
     r->at_ids = r->buffer.address;
     r->at_logits = r->buffer.address + top;
     r->at_lse = r->buffer.address + 2 * top;

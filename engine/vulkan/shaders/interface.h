@@ -59,6 +59,16 @@ PLANES
 #define SPEC_UNITS_DEPTH 4
 #define SPEC_UNITS_D_MODEL 14
 
+/* resident, which also has those of the choice of experts and of moe_up */
+#define SPEC_D_FF 1
+#define SPEC_MIXED_COLS 2 /* columns of the mixer's output */
+#define SPEC_QKV_ROWS 3
+#define SPEC_RESIDENT_CODES 4  /* as SPEC_CODES, of the experts */
+#define RESIDENT_UNIT 256      /* bytes; heaps place their parts at multiples of it */
+#define RESIDENT_LINE_WORDS 32 /* counters lie in lines of their own */
+#define RESIDENT_MEETINGS 3    /* of a layer */
+#define RESIDENT_USED_WORDS 16 /* of a layer */
+
 /* matmul, matmul_plain, matmul_wide */
 #define SPEC_TILE_M 1
 #define SPEC_TILE_N 2

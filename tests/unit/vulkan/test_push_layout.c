@@ -47,6 +47,8 @@ static const struct row rows[] = {
     ROW(moe_up_f32, moe_up, scale),
     ROW(moe_down_f32, moe_down, rows),
     ROW(moe_down_f32, moe_down, gate_stride),
+    ROW(resident_block, resident, wo_data),
+    ROW(resident_block, resident, scale),
     ROW(moe_sort, moe_sort, n),
     ROW(moe_sum, moe_sum, norm),
     ROW(moe_sum, moe_sum, eps),

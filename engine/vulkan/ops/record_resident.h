@@ -1,0 +1,16 @@
+/* Steps of a row alone: all that lies between two attentions, wo, the experts and the next layer's
+ * projections, in one dispatch whose workgroups wait for each other (shaders/resident.comp). A
+ * boundary between dispatches costs more than such a wait, and the next weights are asked for
+ * before it. The workgroups must all run at once: tuning.resident_groups says how many do. Where
+ * they do not, a wait ends after a while and result.gave_up is set; the step is done again without.
+ */
+#pragma once
+#include "engine/vulkan/ops/record.h"
+
+/* Whether the step that r records goes this way: all layers are of one kind, for which there is a
+ * shader. The caller sees to it that routers are folded and nobody looks at intermediates. */
+bool record_resident_fits(const struct recorder *r);
+/* Zeroes the counters, before the first layer. */
+void record_resident_begin(struct recorder *r);
+/* Layer `index` from wo on, and the projections of the one that follows, if any. */
+void record_resident(struct recorder *r, int index);

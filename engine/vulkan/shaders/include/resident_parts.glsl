@@ -1,0 +1,140 @@
+/* What the phases of resident.comp share: addresses, the tile and products with it, waits. */
+uint64_t weight_at(uint units)
+{
+    return p.weights + uint64_t(units) * RESIDENT_UNIT;
+}
+uint64_t work_at(uint units)
+{
+    return p.work + uint64_t(units) * RESIDENT_UNIT;
+}
+#define LOGITS Shared(work_at(p.logits))
+#define X Shared(work_at(p.x))
+#define X4 Shared4(work_at(p.x))
+#define USED_AT work_at(p.used) /* [n_layer][RESIDENT_USED_WORDS], and a word: a wait gave up */
+#define GAVE_UP Counter(USED_AT + uint64_t(p.n_layer * RESIDENT_USED_WORDS * 4)).at[0]
+
+const uint T = gl_WorkGroupSize.x, SUBGROUPS = T / LANES;
+const uint D_CHUNKS = D_MODEL / 32, MIXED_CHUNKS = MIXED / 32, FF_CHUNKS = D_FF / 32;
+const uint WIDER = D_CHUNKS > MIXED_CHUNKS ? D_CHUNKS : MIXED_CHUNKS;
+const uint MOST = WIDER > FF_CHUNKS * N_USED ? WIDER : FF_CHUNKS * N_USED; /* chunks of the tile */
+const uint X_LOADS = (D_CHUNKS * 8 + T - 1) / T, MIXED_LOADS = (MIXED_CHUNKS * 8 + T - 1) / T,
+           H_LOADS = (FF_CHUNKS * N_USED * 8 + T - 1) / T;
+const uint STRIDE = MOST + 1;
+const uint VALUES = 4;                    /* gate, up, gate, up: of a subgroup in up */
+const uint VALUE_LANES = LANES / VALUES;
+const uint QKV_LANES = LANES / 2;         /* two rows of a subgroup read the same x */
+const uint AHEAD = 2;                     /* chunks of experts that a thread asks for at once */
+const uint MOST_POLLS = 1 << 18;          /* over 0.1 s where a poll is a load from the device's memory */
+
+shared vec4 tile[8 * STRIDE]; /* float4 number j of chunk c at [j][c], as tile.glsl's */
+shared float squares_of[SUBGROUPS], extra_of[SUBGROUPS];
+shared float slot_weight[N_USED];
+
+Planes wo()
+{
+    return Planes(weight_at(p.wo_data), weight_at(p.wo_scales), weight_at(p.wo_biases));
+}
+Planes up()
+{
+    return Planes(weight_at(p.up_data), weight_at(p.up_scales), 0);
+}
+Planes down()
+{
+    return Planes(weight_at(p.down_data), weight_at(p.down_scales), 0);
+}
+Planes qkv()
+{
+    return Planes(weight_at(p.qkv_data), weight_at(p.qkv_scales), weight_at(p.qkv_biases));
+}
+
+/* This subgroup's first row, and how far its next one is: neighbours are of different workgroups, so that a rest is spread over all. */
+uint first_row()
+{
+    return gl_SubgroupID * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+}
+uint next_row()
+{
+    return SUBGROUPS * gl_NumWorkGroups.x;
+}
+
+void tile_put(uint i, vec4 v)
+{
+    tile[(i & 7) * STRIDE + (i >> 3)] = v;
+}
+
+float tile_dot(uint c, vec4 code[8], float scale, float offset, bool has_offset)
+{
+    vec4 x = tile[c], sum = code[0] * x, plain = x;
+    [[unroll]] for (uint j = 1; j < 8; j++) {
+        x = tile[j * STRIDE + c];
+        sum = fma(code[j], x, sum);
+        plain += x;
+    }
+    float result = scale * ((sum.x + sum.y) + (sum.z + sum.w));
+    return has_offset ? result + offset * ((plain.x + plain.y) + (plain.z + plain.w)) : result;
+}
+
+float expert_dot(Packed w, uint c)
+{
+    vec4 code[8];
+    float scale, offset;
+    packed_decode(w, code, scale, offset);
+    return tile_dot(c, code, scale, offset, false);
+}
+
+#if defined(DENSE_MXFP4)
+#define Dense Packed
+#define dense_load packed_load
+#define dense_dot expert_dot
+#else
+#undef HAS_OFFSET
+#define Packed Dense
+#define packed_load dense_load
+#define packed_decode dense_decode
+#if defined(DENSE_AFFINE)
+#include "quant_affine.glsl"
+#elif defined(DENSE_BLOCK)
+#include "quant_block.glsl"
+#endif
+#undef Packed
+#undef packed_load
+#undef packed_decode
+float dense_dot(Dense w, uint c)
+{
+    vec4 code[8];
+    float scale, offset;
+    dense_decode(w, code, scale, offset);
+    return tile_dot(c, code, scale, offset, HAS_OFFSET == 1);
+}
+#endif
+
+/* How many workgroups have come to a meeting. */
+Counter meeting_of(uint meeting)
+{
+    return Counter(work_at(p.meetings) + uint64_t((p.layer * RESIDENT_MEETINGS + meeting) * RESIDENT_LINE_WORDS * 4));
+}
+
+/* All of this workgroup's writes are done when it counts. */
+void count_in(uint meeting)
+{
+    controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, gl_StorageSemanticsShared | gl_StorageSemanticsBuffer, gl_SemanticsAcquireRelease);
+    if (gl_LocalInvocationIndex == 0) {
+        atomicAdd(meeting_of(meeting).at[0], 1, gl_ScopeDevice, gl_StorageSemanticsBuffer, gl_SemanticsRelease);
+    }
+}
+
+void wait_for_all(uint meeting)
+{
+    Counter count = meeting_of(meeting);
+    if (gl_LocalInvocationIndex == 0) {
+        bool all = false, given_up = false;
+        for (uint polls = 1; !all && !given_up && polls <= MOST_POLLS; polls++) { /* a software device ends a loop before that */
+            all = atomicLoad(count.at[0], gl_ScopeDevice, 0, gl_SemanticsRelaxed) >= gl_NumWorkGroups.x;
+            given_up = polls % 64 == 0 && atomicLoad(GAVE_UP, gl_ScopeDevice, 0, gl_SemanticsRelaxed) != 0;
+        }
+        if (!all) {
+            atomicStore(GAVE_UP, 1u, gl_ScopeDevice, 0, gl_SemanticsRelaxed);
+        }
+    }
+    barrier();
+}

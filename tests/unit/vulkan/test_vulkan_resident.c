@@ -1,0 +1,164 @@
+/* A row alone, whose layers go from wo to the next projections in one dispatch: the same answers as
+ * by a dispatch for each operation, and the same experts. Where its workgroups do not run at once
+ * the step is done again without, and nothing shows. The demo model. Skips where there is no
+ * device. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/model/model.h"
+#include "engine/vulkan/ops/backend_state.h"
+
+#define PROMPT 7
+#define STEPS 4
+#define N_BLOCKS 1
+#define MAX_VOCAB 8192
+#define MAX_LAYERS 8
+#define MOST 4096        /* workgroups that a device runs at once, by far */
+#define SOFTWARE_MOST 23 /* of few threads, where each takes long */
+
+static struct model *model;
+static struct step_row rows[PROMPT];
+
+struct seen {
+    float logits[STEPS][MAX_VOCAB];
+    uint32_t used[STEPS][MAX_LAYERS * USED_WORDS];
+    bool resident; /* at the end */
+};
+
+static int open_model(void **state)
+{
+    const char *srcdir = getenv("srcdir");
+    char path[4096];
+    struct err e = {0};
+    snprintf(path, sizeof path, "%s/engine/demo-model", srcdir ? srcdir : ".");
+    model = model_open(path, &e);
+    return model ? 0 : -1;
+}
+
+static int close_model(void **state)
+{
+    model_close(&model);
+    return 0;
+}
+
+static void run(struct backend *b, const struct step_sequence *q)
+{
+    struct err e = {0};
+    const struct step s = {.sequences = q, .n_sequences = 1, .n_top = 1};
+    if (!vulkan_backend.step(b, &s, rows, &e))
+        fail_msg("%s", e.text);
+}
+
+enum groups { NONE, FITTING, MANY };
+
+static void set_groups(struct backend *b, enum groups groups)
+{
+    if (groups == NONE)
+        b->tuning.resident_groups = 0;
+    else if (groups == MANY)
+        b->tuning.resident_groups = b->gpu.caps.software ? SOFTWARE_MOST + 1 : MOST + 1;
+    else /* which so small a model does not take by itself */
+        b->tuning.resident_groups = b->gpu.caps.multiprocessors ? b->gpu.caps.multiprocessors : 1;
+}
+
+/* A prompt, then tokens one by one, with such workgroups and so many experts (0: the model's). */
+static void take(enum groups groups, int32_t n_experts, struct seen *s)
+{
+    const struct model_plan *plan = model_plan(model);
+    const struct backend_params p = {
+        .n_blocks = N_BLOCKS, .max_rows = PROMPT, .max_sequences = 1, .kv_type = KV_F16};
+    static const int32_t blocks[N_BLOCKS] = {0};
+    int32_t tokens[PROMPT + STEPS];
+    struct err e = {0};
+    struct backend *b = vulkan_backend.open(plan, &p, &e);
+    if (!b)
+        fail_msg("%s", e.text);
+    assert_true(plan->n_vocab <= MAX_VOCAB && plan->n_layer <= MAX_LAYERS);
+    set_groups(b, groups);
+    for (int32_t i = 0; i < PROMPT + STEPS; i++)
+        tokens[i] = (i * 2531 + 17) % plan->n_vocab;
+    struct step_sequence q = {.tokens = tokens,
+                              .n_tokens = PROMPT,
+                              .blocks = blocks,
+                              .state = -1,
+                              .n_experts = n_experts};
+    run(b, &q);
+    q.n_tokens = q.n_out = 1;
+    q.want_logits = true;
+    for (int i = 0; i < STEPS; i++) {
+        q.tokens = tokens + PROMPT + i;
+        q.start = PROMPT + i;
+        run(b, &q);
+        memcpy(s->logits[i], rows[0].logits, (size_t)plan->n_vocab * sizeof(float));
+        memcpy(s->used[i], b->result.used, (size_t)plan->n_layer * USED_WORDS * sizeof(uint32_t));
+    }
+    s->resident = b->tuning.resident_groups > 0;
+    vulkan_backend.close(&b);
+}
+
+static float worst_of(const struct seen *a, const struct seen *b)
+{
+    const int32_t n = model_plan(model)->n_vocab;
+    float worst = 0;
+    for (int i = 0; i < STEPS; i++)
+        for (int32_t k = 0; k < n; k++)
+            worst = fmaxf(worst, fabsf(a->logits[i][k] - b->logits[i][k]));
+    return worst;
+}
+
+static void check(int32_t n_experts)
+{
+    static struct seen apart, together;
+    take(NONE, n_experts, &apart);
+    take(FITTING, n_experts, &together);
+    assert_true(together.resident);
+    const float worst = worst_of(&apart, &together);
+    assert_true(worst > 0); /* else both went the same way: sums are in another order */
+    if (!(worst < 1e-3f))
+        fail_msg("a logit differs by %g", (double)worst);
+    assert_memory_equal(apart.used, together.used, sizeof apart.used);
+}
+
+static void test_one_dispatch_is_as_several(void **state)
+{
+    check(0);
+}
+
+static void test_fewer_experts_too(void **state)
+{
+    check(2);
+}
+
+/* More than a device runs at once: all that do wait in vain, and the others come too late. */
+static void test_workgroups_that_wait_in_vain(void **state)
+{
+    static struct seen apart, given_up;
+    take(NONE, 0, &apart);
+    take(MANY, 0, &given_up);
+    assert_false(given_up.resident);
+    assert_memory_equal(apart.logits, given_up.logits, sizeof apart.logits);
+    assert_memory_equal(apart.used, given_up.used, sizeof apart.used);
+}
+
+int main(void)
+{
+    struct err e = {0};
+    if (!vulkan_backend.probe->usable(&e)) {
+        fprintf(stderr, "skipped: %s\n", e.text);
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_dispatch_is_as_several),
+        cmocka_unit_test(test_fewer_experts_too),
+        cmocka_unit_test(test_workgroups_that_wait_in_vain),
+    };
+    return cmocka_run_group_tests(tests, open_model, close_model);
+}
