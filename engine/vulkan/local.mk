@@ -32,6 +32,7 @@ libsluice_vulkan_a_SOURCES = \
 	%D%/ops/forward_dump.c \
 	%D%/ops/matrix_places.c %D%/ops/matrix_places.h \
 	%D%/ops/record_gemm.c %D%/ops/record_gemm.h \
+	%D%/ops/record_few.c %D%/ops/record_matmul.h \
 	%D%/ops/host_sync.c %D%/ops/host_sync.h \
 	%D%/ops/record.c %D%/ops/record.h \
 	%D%/ops/record_attention.c %D%/ops/record_sum.c \

@@ -48,6 +48,11 @@ static inline bool dispatch_same_format(const struct device_layout *a,
            a->group_chunks == b->group_chunks && a->scale_type == b->scale_type &&
            a->block == b->block;
 }
+/* Bits of the experts that a layer uses. */
+static inline uint64_t dispatch_used(const struct recorder *r, int layer)
+{
+    return r->b->workspace.used + (uint64_t)layer * USED_WORDS * 4;
+}
 static inline uint32_t divide_up(uint32_t a, uint32_t b)
 {
     return (a + b - 1) / b;

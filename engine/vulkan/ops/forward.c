@@ -208,6 +208,13 @@ static bool choice_fits(const struct forward *f)
            !b->model.pooled && !b->params.route && !f->r.offloads_misses;
 }
 
+/* Whether the router stands beside the products around the mixer, see router_fold.h. */
+static bool fold_fits(const struct forward *f, const struct device_layer *l)
+{
+    return gemm_wanted(&f->r) ? record_gemm_folds(&f->r, l) && !f->observer
+                              : choice_fits(f) && router_fold_fits(&f->r, l);
+}
+
 /* The norm of the layer that follows, whose cast the last sum of this one does with it. */
 static VkDeviceAddress next_norm(struct forward *f, int layer)
 {
@@ -239,8 +246,12 @@ static void experts(struct forward *f, const struct layer_plan *p, const struct 
     routed.lists = routed.tiled && record_gemm_lists(&f->r, &routed);
     routed.units =
         !p->moe.has_shared && router_fits(f, l, &routed) && record_gemm_units(&f->r, &routed);
-    if (!f->folded)
+    if (f->folded && routed.tiled) {
+        router_fold_choose(&f->r, &p->moe, l, &routed);
+        complete(f, "experts", layer);
+    } else if (!f->folded) {
         router(f, &p->moe, l, layer, &routed);
+    }
     if (routed.tiled) {
         routed.shared = p->moe.has_shared ? &shared : NULL;
         routed.next_norm = next_norm(f, layer);
@@ -365,7 +376,7 @@ void forward_record_ops(struct forward *f)
         const struct layer_plan *p = &plan->layers[i];
         const struct device_layer *l = &b->model.layers[i];
         f->r.wanted_alone = i + 1 == plan->n_layer && !f->observer;
-        f->folded = p->ffn == FFN_MOE && choice_fits(f) && router_fold_fits(&f->r, l);
+        f->folded = p->ffn == FFN_MOE && fold_fits(f, l);
         if (p->mixer == MIXER_ATTENTION)
             attention(f, &p->attention, l);
         else

@@ -176,11 +176,6 @@ void dispatch_spec_route(uint32_t *spec, const struct moe_plan *p)
     spec[SPEC_SELECT_BIAS] = p && p->select_bias.at;
 }
 
-static uint64_t used_of(const struct recorder *r, int layer)
-{
-    return r->b->workspace.used + (uint64_t)layer * USED_WORDS * 4;
-}
-
 bool record_mlp_up_folds(const struct recorder *r, const struct device_layer *l)
 {
     const struct device_layout *in = &l->mlp.gate_up.layout;
@@ -226,7 +221,7 @@ void record_mlp_up(struct recorder *r, const struct mlp_op *op)
         .token_rows = record_rows(r),
         .ids = w->ids,
         .weights = w->weights,
-        .used = used_of(r, op->index),
+        .used = dispatch_used(r, op->index),
         .rows = m->rows,
         .n_chunk = m->layout.n_chunk,
         .up_at = m->rows * m->n_matrix,
@@ -329,7 +324,7 @@ void record_route(struct recorder *r, const struct moe_plan *p, const struct dev
         .rows = record_rows(r),
         .ids = w->ids,
         .weights = w->weights,
-        .used = used_of(r, layer),
+        .used = dispatch_used(r, layer),
         .trace = trace->address + (uint64_t)layer * workspace_trace_bytes(r->b),
         .counts = w->counts,
         .lists = w->sorted,
@@ -364,7 +359,7 @@ void record_router(struct recorder *r, const struct moe_plan *p, const struct de
         .rows = record_rows(r),
         .ids = w->ids,
         .weights = w->weights,
-        .used = used_of(r, layer),
+        .used = dispatch_used(r, layer),
         .arrived = w->arrived,
         .counts = w->counts,
         .lists = w->sorted,

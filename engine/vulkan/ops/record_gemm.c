@@ -1,38 +1,16 @@
 /* Products and attention of steps with many rows: tile sizes, dispatches, and the sort of rows by
  * expert. */
-#include "engine/vulkan/ops/record_gemm.h"
+#include "engine/vulkan/ops/record_matmul.h"
 
 #include <string.h>
-
-#include "engine/vulkan/ops/dispatch.h"
-#include "engine/vulkan/weights/device_block.h"
 
 #define TILE_M_FEW                                                                                 \
     16u /* rows of W of a workgroup where whole tiles would be few: then the columns are split     \
            over FEW_SPLIT subgroups */
 #define FEW_SPLIT 4u
-#define TILE_BYTES 16u  /* of an entry of a list of tiles */
-#define FEW_GROUPS 128u /* workgroups that do not fill a large device */
-#define FEW_TILE 16u    /* of matmul_few: rows of W of a workgroup */
-#define MOE_FEW_THREADS 128u
-#define HEAD_FEW_ROWS 16u /* of X at most: reads of X from the caches grow with them */
-#define HEAD_FEW_DEPTH 2u
+#define TILE_BYTES 16u       /* of an entry of a list of tiles */
+#define FEW_GROUPS 128u      /* workgroups that do not fill a large device */
 #define SHARED_RESERVE 2048u /* of matmul.comp's other shared variables */
-
-struct matmul { /* one dispatch of matmul.comp or matmul_wide.comp */
-    const struct device_matrix *w;
-    const struct device_layer *experts; /* routed: the layer that they belong to; else NULL */
-    const char *label;
-    VkDeviceAddress x, rest, y, bias;
-    uint32_t mode, n_x, y_stride, per_row, up_at, tile_n;
-    uint32_t max_tiles;  /* routed: at most so many tiles; 0: not routed */
-    uint32_t first_tile; /* routed: where their list begins; 0, or that of the small ones */
-    bool lists;          /* routed: each expert has a list in place of tiles */
-    bool add, clamp, split;
-    bool wide;             /* by matmul_wide, in tiles of tile_n */
-    bool few;              /* by matmul_few */
-    bool units_x, units_y; /* moe_few: halves in the units' order (few_order.glsl) */
-};
 
 struct tile { /* what a workgroup computes, see shaders/matmul.comp */
     uint32_t m, n, split,
@@ -68,7 +46,7 @@ static struct tile tile_of(const struct recorder *r, const struct matmul *m)
     return t;
 }
 
-static struct push_matmul push_of(const struct recorder *r, const struct matmul *m)
+struct push_matmul matmul_push(const struct recorder *r, const struct matmul *m)
 {
     const struct workspace *w = &r->b->workspace;
     return (struct push_matmul){
@@ -88,8 +66,7 @@ static struct push_matmul push_of(const struct recorder *r, const struct matmul 
     };
 }
 
-/* What both forms of a product have; the caller adds the tile. */
-static void spec_matmul(uint32_t *spec, const struct matmul *m)
+void matmul_spec(uint32_t *spec, const struct matmul *m)
 {
     spec[SPEC_MODE] = m->mode;
     spec[SPEC_TILES] = m->max_tiles != 0;
@@ -105,7 +82,7 @@ static void spec_matmul(uint32_t *spec, const struct matmul *m)
 
 static void record_wide(struct recorder *r, const struct matmul *m)
 {
-    const struct push_matmul push = push_of(r, m);
+    const struct push_matmul push = matmul_push(r, m);
     struct dispatch d = {.shader = r->b->tuning.wide == WIDE_EMULATED ? "matmul_wide_emulated"
                                                                       : "matmul_wide",
                          .format = m->w->layout.kernel,
@@ -115,125 +92,20 @@ static void record_wide(struct recorder *r, const struct matmul *m)
                          .x = divide_up(m->w->rows, m->mode == 1 ? WIDE_TILE_M / 2 : WIDE_TILE_M),
                          .y = m->max_tiles ? m->max_tiles : divide_up(m->n_x, m->tile_n),
                          .z = 1};
-    spec_matmul(d.spec, m);
-    dispatch_op(r, &d);
-    r->last = m->label;
-}
-
-/* How matmul_few divides its work, see there; measured, docs/speed/vulkan.md. */
-struct few_form {
-    uint32_t tile_n; /* rows of X of a workgroup */
-    uint32_t chunks, slices;
-};
-
-static struct few_form few_form_of(const struct recorder *r, const struct matmul *m)
-{
-    struct few_form f = {.tile_n = m->n_x <= 8 ? 8 : m->n_x <= 16 ? 16 : 32};
-    f.chunks = f.tile_n == 8 ? 2 : 1;
-    const uint32_t units = divide_up(m->w->layout.n_chunk, 4 * f.chunks),
-                   wanted = f.tile_n == 8 ? 16 : 8, most = r->b->tuning.few_threads / 32;
-    /* As even as can be. */
-    f.slices = divide_up(units, divide_up(units, wanted < most ? wanted : most));
-    return f;
-}
-
-static void record_few(struct recorder *r, const struct matmul *m)
-{
-    const struct push_matmul push = push_of(r, m);
-    const struct few_form f = few_form_of(r, m);
-    const bool emulated = r->b->tuning.few == WIDE_EMULATED;
-    struct dispatch d = {.shader = emulated ? "matmul_few_emulated" : "matmul_few",
-                         .format = m->w->layout.kernel,
-                         .spec = {[SPEC_THREADS] = 32 * f.slices,
-                                  [SPEC_TILE_M] = FEW_TILE,
-                                  [SPEC_TILE_N] = f.tile_n,
-                                  [SPEC_CHUNKS] = f.chunks,
-                                  [SPEC_SLICES] = f.slices},
-                         .push = &push,
-                         .push_bytes = sizeof push,
-                         .x = divide_up(m->w->rows, FEW_TILE),
-                         .y = divide_up(m->n_x, f.tile_n),
-                         .z = 1};
-    spec_matmul(d.spec, m);
-    d.spec[SPEC_MATRIX_N] = MATRIX_FEW;
-    dispatch_op(r, &d);
-    r->last = m->label;
-}
-
-/* The same for the products of routed experts. */
-static void record_moe_few(struct recorder *r, const struct matmul *m)
-{
-    const bool emulated = r->b->tuning.few == WIDE_EMULATED;
-    const uint32_t tile_m = MOE_FEW_THREADS / 2;
-    struct push_matmul push = push_of(r, m);
-    if (!m->lists)
-        push.sorted = r->b->workspace.ids;
-    struct dispatch d = {.shader = emulated ? "moe_few_emulated" : "moe_few",
-                         .format = m->w->layout.kernel,
-                         .spec = {[SPEC_THREADS] = MOE_FEW_THREADS},
-                         .push = &push,
-                         .push_bytes = sizeof push,
-                         .x = divide_up(m->w->rows, m->mode == 1 ? tile_m / 2 : tile_m),
-                         .y = m->max_tiles,
-                         .z = 1};
-    spec_matmul(d.spec, m);
-    d.spec[SPEC_LIST_ROWS] = m->lists ? record_list_rows(r->n_rows) : 0;
-    d.spec[SPEC_CHUNKS] = m->w->layout.n_chunk;
-    /* More steps on their way take registers, and so threads; MXFP4 unpacks in few. Measured. */
-    const bool few_registers = strcmp(m->w->layout.kernel, "mxfp4") == 0;
-    d.spec[SPEC_DEPTH] = m->mode == 2 ? 1 + few_registers : few_registers && r->n_rows > 4 ? 4 : 2;
-    d.spec[SPEC_AT_ONCE] = m->mode == 2 && few_registers && r->n_rows > 16 ? 2 : 1;
-    d.spec[SPEC_UNITS_X] = m->units_x;
-    d.spec[SPEC_UNITS_Y] = m->units_y;
-    d.spec[SPEC_MATRIX_N] = MATRIX_FEW;
-    dispatch_op(r, &d);
-    r->last = m->label;
-}
-
-/* A large W with f32 precision, as the head's. */
-static void record_head_few(struct recorder *r, const struct matmul *m)
-{
-    const struct push_matmul push = push_of(r, m);
-    const bool emulated = r->b->tuning.few == WIDE_EMULATED;
-    const uint32_t groups = m->n_x <= 8 ? 1 : HEAD_FEW_ROWS / 8;
-    struct dispatch d = {
-        .shader = emulated ? "head_few_emulated" : "head_few",
-        .format = m->w->layout.kernel,
-        .spec = {[SPEC_THREADS] = MOE_FEW_THREADS, [SPEC_CHUNKS] = m->w->layout.n_chunk},
-        .push = &push,
-        .push_bytes = sizeof push,
-        .x = divide_up(m->n_x, 8 * groups),
-        .y = divide_up(m->w->rows, MOE_FEW_THREADS / 2),
-        .z = 1};
-    spec_matmul(d.spec, m);
-    d.spec[SPEC_GROUPS] = groups;
-    d.spec[SPEC_DEPTH] = HEAD_FEW_DEPTH; /* where products of another kind have SPEC_ODD */
-    d.spec[SPEC_MATRIX_N] = MATRIX_FEW;
+    matmul_spec(d.spec, m);
     dispatch_op(r, &d);
     r->last = m->label;
 }
 
 static void record_matmul(struct recorder *r, const struct matmul *m)
 {
-    if (m->few && m->split) {
-        record_head_few(r, m);
-        return;
-    }
-    if (m->wide) {
-        record_wide(r, m);
-        return;
-    }
-    if (m->few && m->max_tiles) {
-        record_moe_few(r, m);
-        return;
-    }
-    if (m->few) {
-        record_few(r, m);
+    if (m->wide || m->few) {
+        (m->wide ? record_wide : record_few)(r, m);
         return;
     }
     const struct tile tile = tile_of(r, m);
     const uint32_t tile_rows = m->mode == 1 ? tile.m / 2 : tile.m;
-    const struct push_matmul push = push_of(r, m);
+    const struct push_matmul push = matmul_push(r, m);
     struct dispatch d = {.shader = r->b->gpu.caps.cooperative_matrix ? "matmul" : "matmul_plain",
                          .format = m->w->layout.kernel,
                          .spec = {[SPEC_THREADS] = 2 * tile.m * tile.split,
@@ -247,7 +119,7 @@ static void record_matmul(struct recorder *r, const struct matmul *m)
                          .x = divide_up(m->w->rows, tile_rows),
                          .y = m->max_tiles ? m->max_tiles : divide_up(m->n_x, tile.n),
                          .z = 1};
-    spec_matmul(d.spec, m);
+    matmul_spec(d.spec, m);
     d.spec[SPEC_LIST_ROWS] = m->lists ? record_list_rows(r->n_rows) : 0;
     dispatch_op(r, &d);
     r->last = m->label;
@@ -259,36 +131,6 @@ static bool wide_fits(const struct recorder *r, const struct device_matrix *w, u
 {
     return r->b->tuning.wide != WIDE_NONE && w->rows % (mode == 1 ? 32 : 4) == 0 &&
            y_stride % 4 == 0;
-}
-
-/* Whether matmul_few can do it. */
-static bool few_fits(const struct backend *b, const struct device_matrix *w)
-{
-    const enum wide_products few = b->tuning.few;
-    return few == WIDE_UNITS || (few == WIDE_EMULATED && (strcmp(w->layout.kernel, "mxfp4") == 0 ||
-                                                          strcmp(w->layout.kernel, "block") == 0));
-}
-
-/* Whether head_few is faster for W than tiles. */
-static bool head_format_fits(const struct backend *b, const struct device_matrix *w)
-{
-    const uint32_t block = w->layout.block;
-    return few_fits(b, w) && w->rows >= b->tuning.few_split_rows &&
-           strcmp(w->layout.kernel, "block") == 0 &&
-           (block == BLOCK_Q8_0 || block == BLOCK_Q4_0 || block == BLOCK_Q5_0);
-}
-
-bool record_gemm_takes_three(const struct backend *b)
-{
-    for (int i = 0; i < b->plan->n_layer; i++) {
-        const struct device_mlp *m = &b->model.layers[i].mlp;
-        const struct layer_plan *p = &b->plan->layers[i];
-        if (p->ffn != FFN_MOE || p->moe.has_shared ||
-            strcmp(m->gate_up.layout.kernel, "mxfp4") != 0 ||
-            strcmp(m->down.layout.kernel, "mxfp4") != 0)
-            return false;
-    }
-    return head_format_fits(b, device_model_head(&b->model));
 }
 
 /* Rows of X of a tile of matmul_wide where all rows are in order; 0: its tiles would not fill the
@@ -316,9 +158,12 @@ void record_gemm_linear(struct recorder *r, const struct linear_op *op, bool spl
     const uint32_t wide = !split && wide_fits(r, op->w, 0, op->y_stride) && op->y % 16 == 0
                               ? wide_tile_for(r, op->w, 0, op->n_x)
                               : 0;
-    const bool few = split ? op->n_x <= HEAD_FEW_ROWS && head_format_fits(r->b, op->w)
+    const bool few = split ? op->n_x <= HEAD_FEW_ROWS && few_fits_head(r->b, op->w)
                            : few_fits(r->b, op->w) && op->n_x <= r->b->tuning.few_rows;
+    const struct beside beside = {
+        .w = op->extra, .x = op->extra_add ? r->b->workspace.x_hi : op->x, .add = op->extra_add};
     record_matmul(r, &(struct matmul){.w = op->w,
+                                      .beside = op->extra ? &beside : NULL,
                                       .label = op->label,
                                       .x = r->b->workspace.x_hi,
                                       .rest = r->b->workspace.x_lo,

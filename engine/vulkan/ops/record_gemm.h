@@ -33,6 +33,9 @@ bool record_gemm_lists(const struct recorder *r, const struct mlp_op *op);
 /* Whether the routed experts want x in the units' order (shaders/include/few_order.glsl), which
  * nothing else reads. */
 bool record_gemm_units(const struct recorder *r, const struct mlp_op *op);
+/* Whether the router of this layer may be folded (router_fold.h) in a step that r records: both
+ * products that it stands beside are matmul_few's. */
+bool record_gemm_folds(const struct recorder *r, const struct device_layer *l);
 /* Groups pairs of rows and experts in tiles of tile_n; those of at most `small` pairs stand in a
  * list of their own, from small_at on (0: none). */
 struct sort_op {

@@ -8,5 +8,9 @@
 
 /* Makes R g W of every layer that has room for it. After the weights are on the device. */
 bool router_fold_make(struct backend *b, struct err *e);
+/* What is left of such a router where the experts are products of many rows (record_gemm.h): their
+ * choice and the cast that they read, as record_router makes them. */
+void router_fold_choose(struct recorder *r, const struct moe_plan *p, const struct device_layer *l,
+                        const struct mlp_op *experts);
 /* Whether the router of this layer may be folded in a step that r records. */
 bool router_fold_fits(const struct recorder *r, const struct device_layer *l);

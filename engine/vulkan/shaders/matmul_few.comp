@@ -4,7 +4,7 @@
  * the columns for each 32 threads, whose part of X stays in registers meanwhile. A thread has of its slice's rows g and g + 8 of W, and of row g of X,
  * CHUNKS chunks of 32 columns, those of its three neighbours beside them (coop_registers.glsl). Slices keep their sums apart in shared memory
  * until all rows of W are through, so nothing in the loop waits for another slice.
- * Grid (rows / TM, rows of X / TN); a workgroup of 32 threads for each slice. */
+ * Grid (rows / TM + rows of `beside`, rows of X / TN); a workgroup of 32 threads for each slice. */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #define WANT_HALVES
@@ -19,15 +19,14 @@ layout(constant_id = SPEC_BIAS) const bool BIAS = false;
 layout(constant_id = SPEC_CHUNKS) const uint CHUNKS = 2;     /* of a thread at a time, in each row */
 layout(constant_id = SPEC_SLICES) const uint SLICES = 8;     /* of the columns; threads / 32 */
 
-layout(buffer_reference, std430, buffer_reference_align = 16) buffer Tiles { uvec4 at[]; };
-
-#define PUSH_MATMUL
+#define PUSH_MATMUL_FEW
 #include "push.h"
 
 const uint GROUPS = TN / 8, STEPS = TM / 16; /* of 8 rows of X; of 16 rows of W */
 const uint SLAB = SLICES * CHUNKS * 4;       /* chunks that all slices take at a time */
 const uint STEP_SUMS = GROUPS * 32;          /* vec4, of a slice */
 shared vec4 sums[STEPS * SLICES * STEP_SUMS];
+#include "router_beside.glsl"
 Packed low[CHUNKS], high[CHUNKS]; /* rows g and g + 8 of the next step */
 uvec4 x[GROUPS * CHUNKS * 4];
 
@@ -117,6 +116,10 @@ void put(vec4 v, uint s, uint column, uint from, uint n)
 void main()
 {
     uint from = gl_WorkGroupID.y * TN, n = min(TN, p.n_x - from);
+    if (BESIDE != 0 && gl_WorkGroupID.x >= p.groups) {
+        beside_rows(gl_WorkGroupID.x - p.groups, from, n);
+        return;
+    }
     uint rows[GROUPS];
     [[unroll]] for (uint g = 0; g < GROUPS; g++) {
         rows[g] = from + g * 8 + lane() / 4;

@@ -97,6 +97,21 @@ PUSH(matmul)
 PUSH_END(matmul);
 #endif
 
+#if defined(__STDC__) || defined(PUSH_MATMUL_FEW)
+PUSH(matmul_few)
+{
+    Planes w;
+    U32x4 x;
+    F32 y, bias;
+    F32x4 beside; /* f32: a second matrix for workgroups from `groups` on, router_beside.glsl */
+    uint64_t beside_x; /* what it is multiplied by, of as many columns */
+    F32 beside_y;
+    uint rows, n_chunk, y_stride, n_x;
+    uint groups, beside_quads, beside_stride; /* float4 of a row of beside; of beside_y, floats */
+}
+PUSH_END(matmul_few);
+#endif
+
 #if defined(__STDC__) || defined(PUSH_ROUTER_FOLD)
 PUSH(router_fold)
 {
