@@ -1,0 +1,132 @@
+/* Steps of a few rows as products of few rows, with the router folded beside them, on the demo
+ * model: near to what the same rows give one by one, and equal to the bit however many rows a step
+ * has. Without matrix units by the forms of the shaders for tests. Skips where there is no device.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/model/model.h"
+#include "engine/vulkan/ops/record_gemm.h"
+
+#define N 5
+#define MAX_VOCAB 8192
+#define NEAR 0.05 /* of logits that differ by up to 20; halves are exact to 1/2048 */
+
+static struct model *model;
+static struct step_row rows[N];
+
+static int open_model(void **state)
+{
+    const char *srcdir = getenv("srcdir");
+    char path[4096];
+    struct err e = {0};
+    (void)state;
+    snprintf(path, sizeof path, "%s/engine/demo-model", srcdir ? srcdir : ".");
+    model = model_open(path, &e);
+    return model ? 0 : -1;
+}
+
+static int close_model(void **state)
+{
+    (void)state;
+    model_close(&model);
+    return 0;
+}
+
+/* n sequences of three tokens, one a step; the logits of the last. */
+static void take(struct backend *b, int n, float (*logits)[MAX_VOCAB])
+{
+    const struct model_plan *plan = model_plan(model);
+    for (int32_t at = 0; at < 3; at++) {
+        struct err e = {0};
+        struct step_sequence q[N];
+        int32_t tokens[N], blocks[N];
+        for (int i = 0; i < n; i++) {
+            tokens[i] = (i * 2531 + at * 977 + 17) % plan->n_vocab;
+            blocks[i] = i;
+            q[i] = (struct step_sequence){.tokens = &tokens[i],
+                                          .n_tokens = 1,
+                                          .start = at,
+                                          .blocks = &blocks[i],
+                                          .state = -1,
+                                          .n_out = 1,
+                                          .want_logits = true};
+        }
+        const struct step s = {.sequences = q, .n_sequences = n, .n_top = 1};
+        if (!vulkan_backend.step(b, &s, rows, &e))
+            fail_msg("%s", e.text);
+    }
+    for (int i = 0; i < n; i++)
+        memcpy(logits[i], rows[i].logits, (size_t)plan->n_vocab * sizeof(float));
+}
+
+/* Whether products of few rows can be forced on this device. */
+static bool force_few(struct backend *b)
+{
+    const struct gpu_caps *c = &b->gpu.caps;
+    if (!c->cooperative_matrix && c->float16 && c->subgroup >= 8)
+        b->tuning.few = WIDE_EMULATED;
+    b->tuning.few_rows = 64;
+    b->tuning.few_threads = 64;
+    b->tuning.gemm_min_rows = b->tuning.gemm_expert_rows = 3;
+    return b->tuning.few != WIDE_NONE;
+}
+
+static struct backend *open_backend(void)
+{
+    const struct backend_params p = {.n_blocks = N, .max_rows = N, .max_sequences = N};
+    struct err e = {0};
+    struct backend *b = vulkan_backend.open(model_plan(model), &p, &e);
+    if (!b)
+        fail_msg("%s", e.text);
+    return b;
+}
+
+static void test_few(void **state)
+{
+    static float single[N][MAX_VOCAB], few[N][MAX_VOCAB], fewer[N][MAX_VOCAB];
+    const size_t bytes = (size_t)model_plan(model)->n_vocab * sizeof(float);
+    (void)state;
+    struct backend *b = open_backend();
+    b->tuning.gemm_min_rows = UINT32_MAX;
+    take(b, N, single);
+    vulkan_backend.close(&b);
+    b = open_backend();
+    const bool can = force_few(b);
+    const struct recorder r = {.b = b, .n_rows = N};
+    const bool folds = record_gemm_folds(&r, &b->model.layers[0]);
+    if (can) {
+        take(b, N, few);
+        take(b, 3, fewer);
+    }
+    vulkan_backend.close(&b);
+    if (!can)
+        skip();
+    assert_true(folds);
+    for (int t = 0; t < N; t++)
+        for (int32_t i = 0; i < model_plan(model)->n_vocab; i++)
+            if (!(fabsf(few[t][i] - single[t][i]) <= NEAR))
+                fail_msg("row %d, logit %d: %g, by itself %g", t, i, (double)few[t][i],
+                         (double)single[t][i]);
+    for (int t = 0; t < 3; t++)
+        assert_memory_equal(fewer[t], few[t], bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_few)};
+    struct err e = {0};
+    if (!vulkan_backend.probe->usable(&e)) {
+        fprintf(stderr, "skipped: %s\n", e.text);
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, open_model, close_model);
+}
