@@ -145,15 +145,23 @@ void put(vec4 v, uint first, uint expert, uint from, uint n)
     }
 }
 
-/* A step's part of X for this thread, word i of its chunk; `row` is where its row begins. */
-uvec4 x_at(uint k, uint i, uint row)
+/* Where step k's part of X for this thread begins; `row` is where its row does. */
+U32x4 x_from(uint k, uint row)
 {
-    uint chunk = k * 4 + lane() % 4;
     if (UNITS_X) {
-        return p.x.at[(row + k * 4 + i) * 4 + lane() % 4];
+        return U32x4(uint64_t(p.x) + 16ul * ((row + k * 4) * 4 + lane() % 4));
     }
-    uvec4 v = halves_order(p.x.at[(row + min(chunk, CHUNKS - 1)) * 4 + i]);
-    return CHUNKS % 4 == 0 || chunk < CHUNKS ? v : uvec4(0);
+    return U32x4(uint64_t(p.x) + 64ul * (row + min(k * 4 + lane() % 4, CHUNKS - 1)));
+}
+
+/* Word i of it. */
+uvec4 x_at(U32x4 from, uint k, uint i)
+{
+    if (UNITS_X) {
+        return from.at[i * 4];
+    }
+    uvec4 v = halves_order(from.at[i]);
+    return CHUNKS % 4 == 0 || k * 4 + lane() % 4 < CHUNKS ? v : uvec4(0);
 }
 
 #include "moe_few_steps.glsl"

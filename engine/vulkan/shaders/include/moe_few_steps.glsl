@@ -1,4 +1,11 @@
 /* The steps of moe_few.comp over all columns: multiply_all, for formats that unpack word by word and for the others. */
+/* Asks for step k + DEPTH into what step k has left. Past the end for the last one again: where the load depends on a condition, the compiler
+ * keeps both ways' words apart and copies all of them at the loop's end, so that it waits there for what the next turns need. */
+void fetch_ahead(Planes w, uint at, uint other, uint k, out Packed a, out Packed b)
+{
+    fetch(w, at, other, min(k + DEPTH, STEPS - 1), a, b);
+}
+
 #ifdef HAS_WORDS
 uint held_low[HELD], held_high[HELD]; /* words of factors of rows g and g + 8 */
 
@@ -22,8 +29,9 @@ bool anyone(bool has)
 /* Step k, whose chunks are a and b, into c. */
 void multiply_words(Packed a, Packed b, uint k, uint row, f16vec2 low_factor, f16vec2 high_factor)
 {
+    U32x4 from = x_from(k, row);
     [[unroll]] for (uint i = 0; i < 4; i++) {
-        uvec4 x = x_at(k, i, row), l = packed_word(a, i, low_factor), h = packed_word(b, i, high_factor);
+        uvec4 x = x_at(from, k, i), l = packed_word(a, i, low_factor), h = packed_word(b, i, high_factor);
         PRODUCT_ADD(c, l.xy, h.xy, x.xy)
         PRODUCT_ADD(c, l.zw, h.zw, x.zw)
     }
@@ -86,9 +94,7 @@ vec4 multiply_all(Planes w, uint at, uint other, uint row)
                 }
                 [[unroll]] for (uint j = 0; j < AT_ONCE && i % AT_ONCE == AT_ONCE - 1; j++) {
                     uint back = AT_ONCE - 1 - j; /* steps that ended before this one */
-                    if (k - back + DEPTH < STEPS) {
-                        fetch(w, at, other, k - back + DEPTH, low[slot - back], high[slot - back]);
-                    }
+                    fetch_ahead(w, at, other, k - back, low[slot - back], high[slot - back]);
                 }
             }
         }
@@ -106,8 +112,9 @@ void multiply(Packed a, Packed b, uint k, uint row)
     uvec4 l[4], h[4];
     packed_f16(a, l);
     packed_f16(b, h);
+    U32x4 from = x_from(k, row);
     [[unroll]] for (uint i = 0; i < 4; i++) {
-        uvec4 x = x_at(k, i, row);
+        uvec4 x = x_at(from, k, i);
         PRODUCT_ADD(c, l[i].xy, h[i].xy, x.xy)
         PRODUCT_ADD(c, l[i].zw, h[i].zw, x.zw)
     }
@@ -122,9 +129,7 @@ vec4 multiply_all(Planes w, uint at, uint other, uint row)
             uint k = k0 + i;
             if (STEPS % DEPTH == 0 || k < STEPS) {
                 multiply(low[i], high[i], k, row);
-                if (k + DEPTH < STEPS) {
-                    fetch(w, at, other, k + DEPTH, low[i], high[i]);
-                }
+                fetch_ahead(w, at, other, k, low[i], high[i]);
             }
         }
     }
