@@ -130,17 +130,17 @@ void record_few(struct recorder *r, const struct matmul *m)
         record_matmul_few(r, m);
 }
 
-bool few_fits(const struct backend *b, const struct device_matrix *w)
+bool record_few_fits(const struct backend *b, const struct device_matrix *w)
 {
     const enum wide_products few = b->tuning.few;
     return few == WIDE_UNITS || (few == WIDE_EMULATED && (strcmp(w->layout.kernel, "mxfp4") == 0 ||
                                                           strcmp(w->layout.kernel, "block") == 0));
 }
 
-bool few_fits_head(const struct backend *b, const struct device_matrix *w)
+bool record_few_fits_head(const struct backend *b, const struct device_matrix *w)
 {
     const uint32_t block = w->layout.block;
-    return few_fits(b, w) && w->rows >= b->tuning.few_split_rows &&
+    return record_few_fits(b, w) && w->rows >= b->tuning.few_split_rows &&
            strcmp(w->layout.kernel, "block") == 0 &&
            (block == BLOCK_Q8_0 || block == BLOCK_Q4_0 || block == BLOCK_Q5_0);
 }
@@ -155,12 +155,13 @@ bool record_gemm_takes_three(const struct backend *b)
             strcmp(m->down.layout.kernel, "mxfp4") != 0)
             return false;
     }
-    return few_fits_head(b, device_model_head(&b->model));
+    return record_few_fits_head(b, device_model_head(&b->model));
 }
 
 bool record_gemm_folds(const struct recorder *r, const struct device_layer *l)
 {
     const struct device_matrix *first = l->n_qkv ? &l->qkv[0] : &l->delta_net.in[0];
     return r->n_rows <= ROUTER_FOLD_ROWS && gemm_takes_experts(r->b, r->n_rows) &&
-           l->router_mixed.n_matrix && few_fits(r->b, first) && few_fits(r->b, &l->wo);
+           l->router_mixed.n_matrix && record_few_fits(r->b, first) &&
+           record_few_fits(r->b, &l->wo);
 }

@@ -158,8 +158,8 @@ void record_gemm_linear(struct recorder *r, const struct linear_op *op, bool spl
     const uint32_t wide = !split && wide_fits(r, op->w, 0, op->y_stride) && op->y % 16 == 0
                               ? wide_tile_for(r, op->w, 0, op->n_x)
                               : 0;
-    const bool few = split ? op->n_x <= HEAD_FEW_ROWS && few_fits_head(r->b, op->w)
-                           : few_fits(r->b, op->w) && op->n_x <= r->b->tuning.few_rows;
+    const bool few = split ? op->n_x <= HEAD_FEW_ROWS && record_few_fits_head(r->b, op->w)
+                           : record_few_fits(r->b, op->w) && op->n_x <= r->b->tuning.few_rows;
     const struct beside beside = {
         .w = op->extra, .x = op->extra_add ? r->b->workspace.x_hi : op->x, .add = op->extra_add};
     record_matmul(r, &(struct matmul){.w = op->w,
@@ -221,8 +221,8 @@ static struct grouping grouping_of(const struct recorder *r, const struct mlp_op
     const uint32_t places = record_list_rows(r->n_rows);
     g.lists = op->lists;
     g.max_tiles = most + pairs / g.tile_n;
-    g.few = r->n_rows <= RECORD_LIST_ROWS && few_fits(r->b, &op->m->gate_up) &&
-            few_fits(r->b, &op->m->down) && (op->lists || few_finds(op->moe, pairs));
+    g.few = r->n_rows <= RECORD_LIST_ROWS && record_few_fits(r->b, &op->m->gate_up) &&
+            record_few_fits(r->b, &op->m->down) && (op->lists || few_finds(op->moe, pairs));
     if (g.few)
         g.max_tiles = op->lists ? n_expert : pairs;
     else if (op->lists)

@@ -33,7 +33,7 @@ void matmul_spec(uint32_t *spec, const struct matmul *m);
  * matmul_few. */
 void record_few(struct recorder *r, const struct matmul *m);
 /* Whether matmul_few and moe_few can do it. */
-bool few_fits(const struct backend *b, const struct device_matrix *w);
+bool record_few_fits(const struct backend *b, const struct device_matrix *w);
 /* Whether head_few is faster for W than tiles. */
-bool few_fits_head(const struct backend *b, const struct device_matrix *w);
+bool record_few_fits_head(const struct backend *b, const struct device_matrix *w);
 #define HEAD_FEW_ROWS 16u /* of X at most: reads of X from the caches grow with them */
