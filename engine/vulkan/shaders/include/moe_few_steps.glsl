@@ -1,11 +1,4 @@
 /* The steps of moe_few.comp over all columns: multiply_all, for formats that unpack word by word and for the others. */
-/* Asks for step k + DEPTH into what step k has left. Past the end for the last one again: where the load depends on a condition, the compiler
- * keeps both ways' words apart and copies all of them at the loop's end, so that it waits there for what the next turns need. */
-void fetch_ahead(Planes w, uint at, uint other, uint k, out Packed a, out Packed b)
-{
-    fetch(w, at, other, min(k + DEPTH, STEPS - 1), a, b);
-}
-
 #ifdef HAS_WORDS
 uint held_low[HELD], held_high[HELD]; /* words of factors of rows g and g + 8 */
 
@@ -62,6 +55,13 @@ f16vec2 held_factor(uint held[HELD], uint k, uint i)
 {
     uint who = (gl_SubgroupInvocationID & ~3u) | (k / HELD % 4);
     return packed_held_factor(subgroupShuffle(held[i % HELD], who) >> (lane() % 4 * 8));
+}
+
+/* Asks for step k + DEPTH into what step k has left. Past the end for the last one again: where the load depends on a condition, the compiler
+ * keeps both ways' words apart and copies all of them at the loop's end, so that it waits there for what the next turns need. */
+void fetch_ahead(Planes w, uint at, uint other, uint k, out Packed a, out Packed b)
+{
+    fetch(w, at, other, min(k + DEPTH, STEPS - 1), a, b);
 }
 
 /* All steps, of which `low` and `high` hold the first: large scales by themselves, in a second turn that hardly any matrix needs, for in the
@@ -129,7 +129,9 @@ vec4 multiply_all(Planes w, uint at, uint other, uint row)
             uint k = k0 + i;
             if (STEPS % DEPTH == 0 || k < STEPS) {
                 multiply(low[i], high[i], k, row);
-                fetch_ahead(w, at, other, k, low[i], high[i]);
+                if (k + DEPTH < STEPS) {
+                    fetch(w, at, other, k + DEPTH, low[i], high[i]);
+                }
             }
         }
     }
