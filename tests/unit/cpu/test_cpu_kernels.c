@@ -46,6 +46,7 @@ static struct packed pack_but(const struct kernels *k, const struct weight *w, i
     struct packed p;
     const unsigned kinds = kernels_panel_kinds(k, w, exact, one_byte) & ~without;
     p.memory = guarded_alloc(panel_bytes(n, w->cols, kinds), 64);
+    memset(p.memory, 0x5a, panel_bytes(n, w->cols, kinds)); /* a panel is used again and again */
     panel_place(&p.panel, n, w->cols, kinds, p.memory);
     for (int i = 0; i < n; i++)
         k->pack(&p.panel, i, x[i]);
