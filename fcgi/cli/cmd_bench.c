@@ -58,7 +58,7 @@ static const struct option options[] = {
     {"profile", OPTION_BOOL, AT(profile), NULL, 0, 0, NULL, NULL,
      "vulkan: time also each operation of a step of every case"},
     {"probe", OPTION_BOOL, AT(probe), NULL, 0, 0, NULL, NULL,
-     "measure the bandwidth around each repeat of a case too, and say where one begins"},
+     "measure the bandwidth around each repeat of a case too, and say when one begins"},
     {"json", OPTION_BOOL, AT(json), NULL, 0, 0, NULL, NULL, "print one JSON object"},
 };
 
@@ -191,8 +191,8 @@ static void print_text(const struct bench *b, const struct options *o, bool real
     if (b->routing)
         printf("experts by a trace: %s, seed %" PRId64 "\n", o->routing, o->seed);
     printf("measured read bandwidth %.1f GB/s\n\n", b->bandwidth / 1e9);
-    printf("%-8s %6s %6s %6s %10s %10s %10s %11s %9s %7s\n", "what", "tokens", "depth", "batch",
-           "tok/s", "min", "max", "weights GB", "KV GB", "bound");
+    printf("%-8s %6s %6s %6s %10s %10s %10s %11s %9s %7s%s\n", "what", "tokens", "depth", "batch",
+           "tok/s", "min", "max", "weights GB", "KV GB", "bound", b->beside ? "  probe GB/s" : "");
     for (int32_t i = 0; i < b->n_cases; i++) {
         const struct bench_case *c = &b->cases[i];
         struct bench_rate rate = bench_rate(c);
@@ -200,14 +200,17 @@ static void print_text(const struct bench *b, const struct options *o, bool real
                c->tokens, c->depth, c->batch, rate.median, rate.min, rate.max,
                per_step(c->weight_bytes, c), per_step(c->kv_bytes, c));
         if (b->bandwidth > 0)
-            printf(" %6.1f%%\n", bench_share(b, c) * 100);
+            printf(" %6.1f%%", bench_share(b, c) * 100);
         else
-            printf(" %7s\n", "?");
+            printf(" %7s", "?");
+        if (b->beside)
+            printf(" %11.1f", bench_bandwidth(b, c) / 1e9);
+        putchar('\n');
     }
     printf("\nGB are read per step (counted by the backend); bound: share of the time that reading "
-           "them at the measured\n"
+           "them at the %s\n"
            "bandwidth would take. One token needs %.4f GB of weights by the plan.\n",
-           bench_planned_weights(r, 1) / 1e9);
+           b->beside ? "probes'" : "measured", bench_planned_weights(r, 1) / 1e9);
     bench_rows_print(b);
     print_split(b);
     if (r->memory.streaming)
@@ -379,6 +382,8 @@ static bool check_options(const struct options *o, struct err *e)
         return err_field(e, ERR_INPUT, "isa", "has no effect with --grammar, which runs no model");
     if (o->grammar && o->profile)
         return err_field(e, ERR_INPUT, "profile", "has no effect with --grammar");
+    if (o->grammar && o->probe)
+        return err_field(e, ERR_INPUT, "probe", "has no effect with --grammar");
     if (o->profile && !strcmp(o->backend, "cpu"))
         return err_field(e, ERR_INPUT, "profile", "needs a GPU: --backend vulkan");
     if (o->compare && (o->json || o->grammar))

@@ -87,8 +87,8 @@ static bool fill_one(struct bench *b, const struct bench_case *c, int32_t s, str
 
 #define LEAD_MOST 32 /* sequences of a step */
 
-/* The tokens of their own that sequences first to end - 1 read, in one step: one after the other
- * they would read most experts once for each. */
+/* The first tokens that sequences `first` to end - 1 read of their own, in one step: a step for
+ * each sequence would read most experts again. */
 static bool lead(struct bench *b, const struct bench_case *c, int32_t first, int32_t end,
                  struct err *e)
 {
@@ -110,7 +110,7 @@ static bool lead(struct bench *b, const struct bench_case *c, int32_t first, int
     return ok;
 }
 
-/* Of one sequence, where a step takes fewer rows. */
+/* Those of one sequence, in steps that take fewer rows than it has. */
 static bool lead_chunks(struct bench *b, const struct bench_case *c, int32_t s, struct err *e)
 {
     const struct cli_run_feed f = {
@@ -214,9 +214,9 @@ static bool run_case(struct bench *b, struct bench_case *c, bool counted, struct
     double ms;
     if (!fill(b, c, e))
         return false;
+    const double earlier = b->beside ? b->run.ops->read_bandwidth(b->run.backend) : 0;
     b->run.ops->counters(b->run.backend, &before);
     look(b, &disk_before);
-    const double earlier = b->beside ? b->run.ops->read_bandwidth(b->run.backend) : 0;
     if (!time_case(b, c, &ms, e))
         return false;
     b->run.ops->counters(b->run.backend, &after);
@@ -421,7 +421,7 @@ double bench_share(const struct bench *b, const struct bench_case *c)
     if (!b->beside)
         return ms_bytes / b->bandwidth / median_ms(c);
     for (int32_t i = 0; i < c->n_ms; i++)
-        shares[i] = ms_bytes / c->bandwidth[i] / c->ms[i];
+        shares[i] = c->bandwidth[i] > 0 ? ms_bytes / c->bandwidth[i] / c->ms[i] : 0;
     return median_of(shares, (size_t)c->n_ms);
 }
 

@@ -52,7 +52,7 @@ struct bench {
     int32_t n_cases, n_repeats;
     bool profiles;           /* each case's step is also timed operation by operation */
     bool beside;             /* the bandwidth is measured around each repeat of each case too, and
-                                where one begins is said on stderr */
+                                stderr says when one begins */
     int32_t *filled;         /* [sequences] tokens of its own text that each has in its cache */
     struct routing *routing; /* NULL: the model's router chooses */
     double bandwidth;        /* bytes/s as measured; 0: unknown */
