@@ -1,11 +1,13 @@
 // This engine beside llama.cpp and ik_llama.cpp on the same GGUF files, by turns; tests/bench/build-peers.sh builds those two.
 // Each round runs every program on every file, each case `--each` times in one process, whose median counts; rounds are appended to
 // a file of JSON lines, so that they can be spread over the quiet minutes of a machine, and the table is of medians over all of them.
-// Streams go by turns within a round too, and each time through them counts as a round: all programs load the file first, then one at
-// a time goes on to the end of one case, the others stopped; the memory of a machine may have another speed seconds later. `--prompt 0` leaves prompts out.
-// Beside each cell is what both programs read a second, by the bytes that Sluice counts, and what the memory gave around Sluice's.
+// Streams take turns within a round too, and each time through them counts as a round of theirs: all programs load the file first, then
+// one at a time goes on to the end of one case while the others are stopped, for the memory of a machine may have another speed seconds
+// later. `--prompt 0` leaves prompts out. The last columns have the bytes a second that each program reads, taking Sluice's count of a
+// token's bytes for all of them, and the memory's bandwidth as measured around Sluice's cases.
 //
-//   node tests/bench/peers.mjs --peers FOLDER --isa avx2|avx512vnni --out FILE [--rounds 5] [--each 1] [--sluice PROGRAM] [--without NAME]... MODEL.gguf...
+//   node tests/bench/peers.mjs --peers FOLDER --isa avx2|avx512vnni --out FILE [--rounds 5] [--each 1] [--prompt 512] [--streams 1,4,8,16]
+//     [--before 32] [--tokens 32] [--sluice PROGRAM] [--without NAME]... MODEL.gguf...
 //   node tests/bench/peers.mjs --out FILE --table
 import { spawn, spawnSync } from 'node:child_process';
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
@@ -32,10 +34,15 @@ function run(program, args) {
   return done.stdout;
 }
 
-// A program that stops behind each line for which `pauses` is true, until turn() lets it go on to the next such line, or to its end.
+const children = new Set(); // one that is stopped would outlive this program, and keep its memory
+process.on('exit', () => { for (const child of children) child.kill('SIGKILL'); });
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(1));
+
+// A program that is stopped after each line for which `pauses` is true, until turn() lets it go on to the next such line, or to its end.
 function start(program, args, pauses) {
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] }), all = { stdout: '', stderr: '', lines: [] };
   let next, done = false;
+  children.add(child);
   for (const stream of ['stdout', 'stderr']) {
     let rest = '';
     child[stream].setEncoding('utf8').on('data', (text) => {
@@ -51,8 +58,9 @@ function start(program, args, pauses) {
       }
     });
   }
-  const ended = new Promise((resolve, reject) => child.on('close', (status, signal) => {
+  const ended = new Promise((resolve, reject) => child.on('error', reject).on('close', (status, signal) => {
     done = true;
+    children.delete(child);
     return status === 0 ? resolve() : reject(new Error(`${program} ${args.join(' ')}: ${signal ?? status}\n${all.stderr.slice(-600)}`));
   }));
   const turn = () => {
@@ -63,18 +71,18 @@ function start(program, args, pauses) {
   return { all, turn, done: () => done, first: Promise.race([new Promise((resolve) => { next = resolve; }), ended]) };
 }
 
-// Each has prompts(model), tokens a second; streams(model), a program that pauses before each case of its streams, but for the first
-// time through them, which does not count; and told(all), for each other time what that printed as { decode_1, decode_4, ... } and what
-// else it says of itself.
+// Each has prompts(model), which gives tokens a second; streams(model), a program that pauses before each case of its streams except in
+// the first time through them, which does not count; and told(all), which gives { decode_1, decode_4, ... } and what else the program
+// says of itself for each of the other times.
 const ours = (activations) => {
   const args = (model) => ['bench', '--model', model, '--backend', 'cpu', '--isa', v.isa, '--activations', activations, '--threads', threads, '--tokens', v.tokens, '--repeats', v.each, '--json'];
   return {
     prompts: (model) => JSON.parse(run(v.sluice, [...args(model), '--prompts', v.prompt, '--depths', '0', '--batches', ''])).cases[0].tokens_per_s.median,
     streams: (model) => start(v.sluice, [...args(model), '--probe', '--prompts', '', '--depths', String(before), '--batches', v.streams], (line) => /: repeat \d+, case \d+$/.test(line)),
     told({ stdout }) {
-      const { cases } = JSON.parse(stdout);
+      const { cases, device } = JSON.parse(stdout);
       return cases[0].each.map((_, round) => {
-        const all = { bound: {}, bandwidth: {}, bytes: {} };
+        const all = { device, bound: {}, bandwidth: {}, bytes: {} };
         for (const c of cases) {
           const what = `decode_${c.batch}`, bytes = (c.weight_bytes_per_step + c.kv_bytes_per_step) / c.batch; // of a token
           all[what] = c.each[round].tokens_per_s;
@@ -125,8 +133,8 @@ if (!v.table) {
     }
     while (order.some((name) => !running[name].done())) for (const name of order) if (!running[name].done()) await running[name].turn();
     const told = Object.fromEntries(order.map((name) => [name, programs[name].told(running[name].all)]));
-    for (let i = 0; i < each; i++)
-      appendFileSync(v.out, `${JSON.stringify({ at: new Date().toISOString(), ...about, ...Object.fromEntries(order.map((name) => [name, { ...prompts[name], ...told[name][i] }])) })}\n`);
+    for (let i = 0; i < each; i++) // prompts are measured once
+      appendFileSync(v.out, `${JSON.stringify({ at: new Date().toISOString(), ...about, ...Object.fromEntries(order.map((name) => [name, { ...(i ? {} : prompts[name]), ...told[name][i] }])) })}\n`);
   }
 }
 
@@ -149,6 +157,6 @@ for (const key of new Set(rounds.map((r) => `${r.isa}, ${r.model}`))) {
     const bound = (name) => { const share = median(mine.map((r) => r[name]?.bound?.[what])); return Number.isFinite(share) ? `${say(100 * share, 0)} %` : '-'; };
     const rate = (name) => say(median(mine.map((r) => r[name]?.[what] * r[own[0]]?.bytes?.[what])) / 1e9, 0);
     const read = what === 'pp' ? '-' : `${Object.keys(programs).map(rate).join(', ')}; ${say(median(mine.map((r) => r[own[0]]?.bandwidth?.[what])) / 1e9, 0)}`;
-    console.log(`| ${key} | ${what === 'pp' ? `pp${v.prompt}` : what.replace('decode_', 'decode, streams: ')} | ${Object.keys(programs).map(of).join(' | ')} | ${own.map(bound).join('; ')} | ${own.map(ratio).join('; ')} | ${own.map(most).join('; ')} | ${read} | ${mine.length} |`);
+    console.log(`| ${key} | ${what === 'pp' ? `pp${v.prompt}` : what.replace('decode_', 'decode, streams: ')} | ${Object.keys(programs).map(of).join(' | ')} | ${own.map(bound).join('; ')} | ${own.map(ratio).join('; ')} | ${own.map(most).join('; ')} | ${read} | ${mine.filter((r) => Number.isFinite(r[own[0]]?.[what])).length} |`);
   }
 }
