@@ -120,7 +120,8 @@ static inline __attribute__((always_inline)) void eight_line(const struct lanes 
 }
 
 /* The products of a weight row's eight blocks with one row of activations, whose bytes lie in
- * order: the larger number of a byte product has no sign, which goes to the other. */
+ * order. A product of bytes takes one of them without a sign: the weight's goes to the activation.
+ */
 static inline __attribute__((always_inline)) vi eight_blocks(const uint8_t *data,
                                                              const uint8_t *columns,
                                                              const struct octet_join *j)
@@ -135,8 +136,8 @@ static inline __attribute__((always_inline)) vi eight_blocks(const uint8_t *data
     return add_lanes(v);
 }
 
-/* Octets of a weight row times those of one row of activations: a block's products lie side by
- * side until they are added up, for turning a weight row's blocks takes longer than that. */
+/* Octets of a weight row times those of one row of activations: adding up a block's products, which
+ * lie side by side, takes less time than bringing eight blocks into the lanes. */
 static inline __attribute__((always_inline)) vf eight_octets(const uint8_t *data, int32_t n,
                                                              size_t ahead, const uint8_t *x,
                                                              const uint8_t *columns, vf sum)

@@ -219,7 +219,7 @@ static inline __attribute__((always_inline)) void octet_pairs(const struct octet
     }
 }
 
-/* The numbers of a and of b in turn, half as many: of neighbours, their sums. */
+/* Sums of numbers of the same vector, those of a and of b in turn. */
 static inline vi add_dwords(vi a, vi b)
 {
     return vi_add(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));

@@ -80,8 +80,8 @@ octet_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shap
         out[8 * t] = copied ? last(l, r, x[t], sum[t]) : sum[t];
 }
 
-/* Whole rows of whole octets: where a row is short, what octet_line() asks for each takes a tenth
- * of its products' time. `ahead` is a constant. */
+/* Whole rows of whole octets: where a row is short, what octet_line() finds out for each takes a
+ * tenth of its products' time. `ahead` is a constant. */
 static inline __attribute__((always_inline)) void
 octet_whole(const struct lanes *l, octet_unpack unpack, int shape, int32_t bytes, size_t ahead,
             const uint8_t *const *rows, int count, vf *out)

@@ -170,7 +170,7 @@ static inline bool has_supers(const struct panel *p)
     return p->k_octets && p->kinds & PANEL_ONE_BYTE;
 }
 
-/* A block's bytes in order. */
+/* A block's bytes in the order of its columns. */
 static inline void put_columns(const struct panel *p, uint8_t *octets, int32_t number, int32_t row,
                                vi bytes)
 {

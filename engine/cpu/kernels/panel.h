@@ -70,8 +70,9 @@ enum panel_kind {
  * products counts as one with -32, and once it is added, as one with at most 31. */
 #define PANEL_SUPER_LESS_32 544
 #define PANEL_OCTET_BYTES 640
-/* Behind a row's octets, of PANEL_BYTE_OCTETS and PANEL_PLANE_OCTETS of one byte: the row's bytes
- * in order, so many of each octet. */
+/* Behind a row's octets the same bytes again, in the order of the columns: so many of each octet.
+ * PANEL_BYTE_OCTETS and PANEL_PLANE_OCTETS of one byte have them; the others leave the room empty.
+ */
 #define PANEL_OCTET_COLUMNS 256
 
 struct panel {

@@ -19,8 +19,8 @@ struct vnni_part {
     size_t scales;    /* bytes of an octet's scales, where they lie apart */
 };
 
-/* Eight blocks of Q8_0 times one row of activations, whose bytes lie in order: a block's products
- * lie side by side until they are added up, for turning the blocks takes longer than that. */
+/* Eight blocks of Q8_0 times one row of activations, whose bytes lie in order: adding up a block's
+ * products, which lie side by side, takes less time than bringing the blocks into the lanes. */
 static inline __attribute__((always_inline)) vf vnni_dot_columns(const uint8_t *data,
                                                                  const uint8_t *x,
                                                                  const uint8_t *columns, vf sum)
@@ -37,7 +37,7 @@ static inline __attribute__((always_inline)) vf vnni_dot_columns(const uint8_t *
 }
 
 /* Octets of a weight row from the one that `at` names, times those of `count` rows of activations
- * from x to end; */
+ * from x to end. */
 static inline __attribute__((always_inline)) void
 vnni_octets(const struct lanes *l, struct octet_at at, octet_unpack unpack, int shape,
             int32_t bytes, const struct vnni_part *p, const uint8_t *const *rows, size_t x,
@@ -87,7 +87,7 @@ vnni_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shape
 }
 
 /* Whole octets of eight weight rows and one of activations, nothing fetched: where a row is short,
- * what vnni_line() asks for each takes a tenth of its products' time. */
+ * what vnni_line() finds out for each takes a tenth of its products' time. */
 static inline __attribute__((always_inline)) void
 vnni_whole(const struct lanes *l, octet_unpack unpack, int shape, int32_t bytes,
            const struct vnni_part *p, const uint8_t *const *rows, vf *out)

@@ -1,9 +1,8 @@
-/* Reads a buffer part by part with all threads and keeps the best part. Each part is read once: of
- * a buffer four times as large as the last cache, read again and again, a quarter comes from there.
- * The buffer lies in huge pages where there are any, as weights do (file_map()): small ones cost up
- * to half of the rate in translations, and a bound taken from them would be below what products
- * read.
- */
+/* Reads a buffer part by part with all threads and keeps the best part's rate. Each part is read
+ * once: of a buffer four times as large as the last cache, a quarter would come from that cache the
+ * second time. The buffer lies in huge pages where there are any, as weights do (file_map()): with
+ * small ones address translation costs up to half of the rate, and the bound would be below what
+ * products read. */
 #include "engine/cpu/measure/bandwidth.h"
 
 #include <stdint.h>
@@ -11,7 +10,7 @@
 
 #include "engine/base/clock.h"
 
-#define PROBE_PARTS 5 /* what was written last lies in caches and is not read */
+#define PROBE_PARTS 5 /* the last is not read: a cache of up to its size has what came last */
 #define PROBE_PART ((size_t)64 << 20)
 #define PROBE_BYTES (PROBE_PARTS * PROBE_PART)
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -30,7 +29,7 @@ static uint64_t *share_of(const struct probe *p, int32_t member, int32_t part, s
     return p->data + ((size_t)member * PROBE_PARTS + (size_t)part) * *words;
 }
 
-/* A page that nobody wrote to is one of zeros, which all others share. */
+/* Pages that nobody wrote to are all the same page of zeros. */
 static void write_share(void *context, int32_t member)
 {
     for (int32_t part = 0; part < PROBE_PARTS; part++) {
@@ -41,7 +40,7 @@ static void write_share(void *context, int32_t member)
     }
 }
 
-/* All of it, as products do: of one word a line an eighth more comes in the same time. */
+/* Every word, as products do: reading only one of each line, the rate is an eighth higher. */
 static void read_share(void *context, int32_t member)
 {
     struct probe *p = context;

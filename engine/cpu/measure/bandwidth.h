@@ -2,6 +2,6 @@
 #pragma once
 #include "engine/base/thread_pool.h"
 
-/* Bytes per second, the best of some parts of a buffer in huge pages, each of which is read once;
- * takes some 0.1 s and frees what it took. 0 when there is no memory for it. */
+/* Bytes per second: of some parts of a buffer in huge pages, each of which is read once, the best
+ * rate. Takes some 0.1 s and 320 MiB meanwhile. 0 when there is no memory for it. */
 double bandwidth_measure(struct thread_pool *p);
