@@ -215,6 +215,14 @@ static bool fold_fits(const struct forward *f, const struct device_layer *l)
                               : choice_fits(f) && router_fold_fits(&f->r, l);
 }
 
+/* Whether the layers go by record_resident(). The first one's logits still come from its own
+ * projections, the others' only from there. */
+static bool resident_fits(const struct forward *f)
+{
+    return choice_fits(f) && record_resident_fits(&f->r) &&
+           router_fold_fits(&f->r, f->r.b->model.layers);
+}
+
 /* The norm of the layer that follows, whose cast the last sum of this one does with it. */
 static VkDeviceAddress next_norm(struct forward *f, int layer)
 {
@@ -368,7 +376,7 @@ void forward_record_ops(struct forward *f)
     empty_lists(f);
     if (b->profile)
         profile_begin(b->profile, f->r.c);
-    if ((f->resident = choice_fits(f) && record_resident_fits(&f->r)))
+    if ((f->resident = resident_fits(f)))
         record_resident_begin(&f->r);
     record_embed(&f->r);
     complete(f, "embed", -1);
