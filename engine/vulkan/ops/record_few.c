@@ -7,7 +7,10 @@
 #define FEW_TILE 16u /* of matmul_few: rows of W of a workgroup */
 #define MOE_FEW_THREADS 128u
 #define HEAD_FEW_DEPTH 2u
-#define ROUTER_FOLD_ROWS 16u /* of a step at most */
+/* Rows of a step whose router is folded, and logits of these, at most: each workgroup beside a
+ * product reads all rows of X again. With 32 rows and 128 experts nothing was gained. */
+#define ROUTER_FOLD_ROWS 16u
+#define ROUTER_FOLD_LOGITS (ROUTER_FOLD_ROWS * 128u)
 
 /* How matmul_few divides its work, see there; measured, docs/speed/vulkan.md. */
 struct few_form {
@@ -161,7 +164,7 @@ bool record_gemm_takes_three(const struct backend *b)
 bool record_gemm_folds(const struct recorder *r, const struct device_layer *l)
 {
     const struct device_matrix *first = l->n_qkv ? &l->qkv[0] : &l->delta_net.in[0];
-    return r->n_rows <= ROUTER_FOLD_ROWS && gemm_takes_experts(r->b, r->n_rows) &&
-           l->router_mixed.n_matrix && record_few_fits(r->b, first) &&
-           record_few_fits(r->b, &l->wo);
+    return r->n_rows <= ROUTER_FOLD_ROWS && r->n_rows * l->router.rows <= ROUTER_FOLD_LOGITS &&
+           gemm_takes_experts(r->b, r->n_rows) && l->router_mixed.n_matrix &&
+           record_few_fits(r->b, first) && record_few_fits(r->b, &l->wo);
 }

@@ -230,11 +230,40 @@ static void test_choose(void **state)
     }
 }
 
+/* Which steps fold: what each row of the router reads again must not come to more than it saves. */
+static void test_which_steps_fold(void **state)
+{
+    static const struct {
+        uint32_t rows, experts;
+        bool folds;
+    } steps[] = {{2, 128, false}, {3, 128, true},  {16, 128, true}, {17, 8, false},
+                 {8, 256, true},  {9, 256, false}, {4, 512, true},  {5, 512, false}};
+    struct device_layer layer = {.n_qkv = 1, .wo.n_matrix = 1, .router_mixed.n_matrix = 1};
+    const struct tuning before = rig.b.tuning;
+    layer.qkv[0].layout.kernel = layer.wo.layout.kernel = "mxfp4";
+    rig.b.tuning.few = WIDE_EMULATED;
+    rig.b.tuning.gemm_min_rows = rig.b.tuning.gemm_expert_rows = 3;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        const struct recorder r = {.b = &rig.b, .n_rows = steps[i].rows};
+        layer.router.rows = steps[i].experts;
+        assert_int_equal(record_gemm_folds(&r, &layer), steps[i].folds);
+    }
+    const struct recorder r = {.b = &rig.b, .n_rows = 3};
+    layer.router.rows = 128;
+    layer.wo.layout.kernel = "affine";
+    assert_false(record_gemm_folds(&r, &layer));
+    layer.wo.layout.kernel = "mxfp4";
+    layer.router_mixed.n_matrix = 0;
+    assert_false(record_gemm_folds(&r, &layer));
+    rig.b.tuning = before;
+}
+
 int main(void)
 {
     struct CMUnitTest tests[] = {
         {"mxfp4", test_beside, NULL, NULL, NULL},
         {"q8_0", test_beside, NULL, NULL, NULL},
+        cmocka_unit_test(test_which_steps_fold),
         cmocka_unit_test(test_choose),
     };
     struct err e = {0};
