@@ -94,7 +94,9 @@ vec4 multiply_all(Planes w, uint at, uint other, uint row)
                 }
                 [[unroll]] for (uint j = 0; j < AT_ONCE && i % AT_ONCE == AT_ONCE - 1; j++) {
                     uint back = AT_ONCE - 1 - j; /* steps that ended before this one */
-                    fetch_ahead(w, at, other, k - back, low[slot - back], high[slot - back]);
+                    if (!SPLIT_EXPERTS || k - back + DEPTH < STEPS) { /* in host memory the last one may cross the bus again */
+                        fetch_ahead(w, at, other, k - back, low[slot - back], high[slot - back]);
+                    }
                 }
             }
         }
