@@ -266,13 +266,15 @@ static void check(const struct shape *s)
 }
 
 /* A tile or three for 32 threads, one slice of the columns or several, one, two or four steps of
- * scales in a load; experts that a thread has one of, four, or more. */
+ * scales in a load; experts that a thread has one of, four (of 126 and 128 with 32 threads, of 30
+ * with eight), or more. */
 static void test_shapes(void **state)
 {
     static const struct shape shapes[] = {
         {5, 2, 128, 128, ROUTER_SOFTMAX, true, true, false, false},
         {126, 4, 2048, 128, ROUTER_TOPK_SOFTMAX, false, true, true, true},
         {128, 3, 1280, 384, ROUTER_SOFTMAX, false, true, false, false},
+        {30, 4, 256, 256, ROUTER_SOFTMAX, true, true, false, false},
         {9, 8, 512, 256, ROUTER_SOFTMAX, true, false, false, true}};
     (void)state;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
