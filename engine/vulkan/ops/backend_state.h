@@ -125,13 +125,12 @@ struct tuning {       /* of the kernels for few rows; measured, see docs/speed/v
     uint32_t gemm_tile_m, gemm_tile_n,
         gemm_buffers; /* tile of a matrix product at most, and tiles in shared memory */
     enum wide_products wide, few;
-    uint32_t few_rows;       /* of a step at most whose dense products are matmul_few's */
-    uint32_t few_split_rows; /* of W at least, for those with f32 precision */
-    uint32_t few_threads;    /* of a workgroup of matmul_few at most */
-    uint32_t wide_groups;    /* workgroups of matmul_wide at least, where rows are in order */
-    uint32_t
-        resident_groups; /* workgroups of resident.comp, which must all run at once; 0: not used */
-    uint32_t wide_rows;  /* three halves of the rows that an expert has on average, at least */
+    uint32_t few_rows;        /* of a step at most whose dense products are matmul_few's */
+    uint32_t few_split_rows;  /* of W at least, for those with f32 precision */
+    uint32_t few_threads;     /* of a workgroup of matmul_few at most */
+    uint32_t wide_groups;     /* workgroups of matmul_wide at least, where rows are in order */
+    uint32_t wide_rows;       /* three halves of the rows that an expert has on average, at least */
+    uint32_t resident_groups; /* of resident.comp, which must all run at once; 0: not used */
 };
 
 struct backend {

@@ -26,7 +26,8 @@ static uint32_t divisor(uint32_t n, uint32_t most)
 }
 
 /* Tiles of 8 gates and their ups that 32 threads have at most: such that workgroups of the common
- * shape are as many as are resident together. No result depends on it. */
+ * shape are as many as are resident together. Results depend on it by the order of the norm's sum
+ * at most, where it changes how many threads a workgroup has. */
 static uint32_t up_tiles(const struct recorder *r)
 {
     return r->n_rows > 1 ? 4 : 3;

@@ -1,6 +1,6 @@
 /* Half of a folded router's logits (ops/router_fold.h) for few rows of X, beside the product that reads or makes what the router is multiplied by: a
  * workgroup has a row of W, and eight rows of X at a time. BESIDE 1: logits[t, e] = W[e, :] . x[t, :]; 2: they are added, and x comes in halves. A row's
- * sums do not depend on how many there are. Uses the push constants and variables of matmul_few.comp. */
+ * sums do not depend on how many there are, but on the workgroup's size, as the product's. Uses the push constants and variables of matmul_few.comp. */
 layout(constant_id = SPEC_EXTRA) const uint BESIDE = 0;
 
 const uint BESIDE_ROWS = 8;
