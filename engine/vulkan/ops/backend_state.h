@@ -78,11 +78,11 @@ struct step_memory {
 
 struct result_memory { /* written by the device */
     struct gpu_buffer buffer;
-    int32_t *ids;      /* [max_rows, BACKEND_MAX_TOP] */
-    float *logits;     /* [max_rows, BACKEND_MAX_TOP] */
-    float *lse;        /* [max_rows] */
-    uint32_t *used;    /* [n_layer, USED_WORDS] */
-    uint32_t *gave_up; /* the step that was run must be done again without resident.comp */
+    int32_t *ids;   /* [max_rows, BACKEND_MAX_TOP] */
+    float *logits;  /* [max_rows, BACKEND_MAX_TOP] */
+    float *lse;     /* [max_rows] */
+    uint32_t *used; /* [n_layer, USED_WORDS]; then a word: the step must be done again without
+                       resident.comp */
     VkDeviceAddress at_ids, at_logits, at_lse;
     uint64_t used_offset;
     struct gpu_buffer full_logits; /* [rows, n_vocab] whole logits; grows when asked for */

@@ -2,8 +2,8 @@
  * projections, in one dispatch whose workgroups wait for each other (shaders/resident.comp). A
  * boundary between dispatches costs more than such a wait, and the next weights are asked for
  * before it. The workgroups must all run at once: tuning.resident_groups says how many do. Where
- * they do not, a wait ends after a while and result.gave_up is set; the step is done again without.
- */
+ * they do not, a wait ends after a while and says so behind result.used; the step is done again
+ * without. */
 #pragma once
 #include "engine/vulkan/ops/record.h"
 

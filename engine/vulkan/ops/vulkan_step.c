@@ -191,6 +191,12 @@ static void leave_resident(struct backend *b)
         gpu_command_free(&b->gpu, &b->recorded[b->n_recorded - 1].command);
 }
 
+/* Behind the layers that the plan has now: probes run a part of them. */
+static bool gave_up(const struct backend *b)
+{
+    return b->result.used[(size_t)b->plan->n_layer * USED_WORDS] != 0;
+}
+
 /* A step that gave up has left nothing that another run of it does not write again: it has no
  * recurrent states. */
 static bool run_whole(struct backend *b, const struct step_shape *shape, struct err *e)
@@ -201,7 +207,7 @@ static bool run_whole(struct backend *b, const struct step_shape *shape, struct 
         ok = c && gpu_run(&b->gpu, c, e);
         if (b->profile) /* with timestamps: not for later steps */
             gpu_command_free(&b->gpu, &c);
-        again = ok && *b->result.gave_up && b->tuning.resident_groups;
+        again = ok && gave_up(b) && b->tuning.resident_groups;
         if (again)
             leave_resident(b);
     } while (again);

@@ -246,7 +246,6 @@ static bool result_open(struct backend *b, struct err *e)
     r->logits = (float *)(void *)(map + top);
     r->lse = (float *)(void *)(map + 2 * top);
     r->used = (uint32_t *)(void *)(map + r->used_offset);
-    r->gave_up = r->used + (uint64_t)b->plan->n_layer * USED_WORDS;
     r->at_ids = r->buffer.address;
     r->at_logits = r->buffer.address + top;
     r->at_lse = r->buffer.address + 2 * top;

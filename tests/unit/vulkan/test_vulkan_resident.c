@@ -69,10 +69,16 @@ static void set_groups(struct backend *b, enum groups groups)
         b->tuning.resident_groups = b->gpu.caps.multiprocessors ? b->gpu.caps.multiprocessors : 1;
 }
 
-/* A prompt, then tokens one by one, with such workgroups and so many experts (0: the model's). */
-static void take(enum groups groups, int32_t n_experts, struct seen *s)
+struct way {
+    enum groups groups;
+    int32_t n_experts; /* 0: the model's */
+    int32_t left_out;  /* layers at the end, as probes leave out some */
+};
+
+/* A prompt, then tokens one by one. */
+static void take(struct way way, struct seen *s)
 {
-    const struct model_plan *plan = model_plan(model);
+    struct model_plan part = *model_plan(model), *plan = &part;
     const struct backend_params p = {
         .n_blocks = N_BLOCKS, .max_rows = PROMPT, .max_sequences = 1, .kv_type = KV_F16};
     static const int32_t blocks[N_BLOCKS] = {0};
@@ -82,14 +88,15 @@ static void take(enum groups groups, int32_t n_experts, struct seen *s)
     if (!b)
         fail_msg("%s", e.text);
     assert_true(plan->n_vocab <= MAX_VOCAB && plan->n_layer <= MAX_LAYERS);
-    set_groups(b, groups);
+    set_groups(b, way.groups);
+    part.n_layer -= way.left_out;
     for (int32_t i = 0; i < PROMPT + STEPS; i++)
         tokens[i] = (i * 2531 + 17) % plan->n_vocab;
     struct step_sequence q = {.tokens = tokens,
                               .n_tokens = PROMPT,
                               .blocks = blocks,
                               .state = -1,
-                              .n_experts = n_experts};
+                              .n_experts = way.n_experts};
     run(b, &q);
     q.n_tokens = q.n_out = 1;
     q.want_logits = true;
@@ -101,6 +108,7 @@ static void take(enum groups groups, int32_t n_experts, struct seen *s)
         memcpy(s->used[i], b->result.used, (size_t)plan->n_layer * USED_WORDS * sizeof(uint32_t));
     }
     s->resident = b->tuning.resident_groups > 0;
+    part.n_layer += way.left_out;
     vulkan_backend.close(&b);
 }
 
@@ -117,8 +125,8 @@ static float worst_of(const struct seen *a, const struct seen *b)
 static void check(int32_t n_experts)
 {
     static struct seen apart, together;
-    take(NONE, n_experts, &apart);
-    take(FITTING, n_experts, &together);
+    take((struct way){NONE, n_experts, 0}, &apart);
+    take((struct way){FITTING, n_experts, 0}, &together);
     assert_true(together.resident);
     const float worst = worst_of(&apart, &together);
     assert_true(worst > 0); /* else both went the same way: sums are in another order */
@@ -138,14 +146,24 @@ static void test_fewer_experts_too(void **state)
 }
 
 /* More than a device runs at once: all that do wait in vain, and the others come too late. */
-static void test_workgroups_that_wait_in_vain(void **state)
+static void check_given_up(int32_t left_out)
 {
     static struct seen apart, given_up;
-    take(NONE, 0, &apart);
-    take(MANY, 0, &given_up);
+    take((struct way){NONE, 0, left_out}, &apart);
+    take((struct way){MANY, 0, left_out}, &given_up);
     assert_false(given_up.resident);
     assert_memory_equal(apart.logits, given_up.logits, sizeof apart.logits);
     assert_memory_equal(apart.used, given_up.used, sizeof apart.used);
+}
+
+static void test_workgroups_that_wait_in_vain(void **state)
+{
+    check_given_up(0);
+}
+
+static void test_also_in_some_of_the_layers(void **state)
+{
+    check_given_up(1);
 }
 
 int main(void)
@@ -159,6 +177,7 @@ int main(void)
         cmocka_unit_test(test_one_dispatch_is_as_several),
         cmocka_unit_test(test_fewer_experts_too),
         cmocka_unit_test(test_workgroups_that_wait_in_vain),
+        cmocka_unit_test(test_also_in_some_of_the_layers),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }
