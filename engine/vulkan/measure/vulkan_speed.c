@@ -221,6 +221,7 @@ static double time_stop(struct probe *p)
                                      .has_untiled = true,
                                      .n_sequences = b->plan->n_recurrent && !b->delta_steps};
     double runs[MOST_RUNS];
+    b->tuning.resident_groups = 0; /* split experts have a dispatch for each operation */
     choose(p, 0, 0);
     for (int i = 0; p->ok && i < MOST_RUNS; i++) {
         uint64_t began = clock_ns();
