@@ -102,8 +102,8 @@ static void decode(struct bench *t, int32_t n, int32_t depth)
 
 static void prefill(struct bench *t, int32_t n, int32_t depth)
 {
-    /* For a while, since clocks rise slowly after a pause and fall under load; not the step in which
-     * kernels are compiled. */
+    /* For a while, since clocks rise slowly after a pause and fall under load; not the step in
+     * which kernels are compiled. */
     enum { WARM_MS = 250, WHOLE_MS = 700 };
     double best = 1e9;
     step(t, 1, n, depth);
