@@ -40,7 +40,7 @@ libsluice_vulkan_a_SOURCES = \
 	%D%/ops/delta_net_ops.c %D%/ops/delta_net_ops.h \
 	%D%/ops/device_content.c %D%/ops/device_content.h \
 	%D%/ops/router_fold.c %D%/ops/router_fold.h \
-	%D%/ops/row_units.c %D%/ops/row_units.h \
+	%D%/ops/row_units.c \
 	%D%/ops/step_profile.c %D%/ops/step_profile.h \
 	%D%/ops/vulkan_step.c %D%/ops/vulkan_step.h \
 	%D%/ops/workspace.c \
@@ -60,7 +60,7 @@ libsluice_vulkan_a_SOURCES = %D%/stubs.c
 VULKAN_BACKEND_LIBS = libsluice-vulkan.a
 endif
 
-VULKAN_SHADERS = $(wildcard $(top_srcdir)/%D%/shaders/*.comp $(top_srcdir)/%D%/shaders/include/*.glsl $(top_srcdir)/%D%/shaders/*.h) \
+VULKAN_SHADERS = $(wildcard $(top_srcdir)/%D%/shaders/*.comp $(top_srcdir)/%D%/shaders/include/*.glsl $(top_srcdir)/%D%/shaders/include/*/*.glsl $(top_srcdir)/%D%/shaders/*.h) \
 	$(top_srcdir)/%D%/shaders/variants.list $(top_srcdir)/%D%/shaders/build.sh
 EXTRA_DIST += $(VULKAN_SHADERS)
 

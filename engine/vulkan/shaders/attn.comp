@@ -27,7 +27,7 @@ layout(constant_id = SPEC_ROUND) const uint ROUND = 2;           /* heads whose 
 
 #define PUSH_ATTN
 #include "push.h"
-#include "attn_splits.glsl"
+#include "attn/attn_splits.glsl"
 
 const uint RUN = 4;                              /* tokens of a cluster in a block */
 const uint CLUSTERS = THREADS / LANES;           /* eight, or more that stand idle */
@@ -59,7 +59,7 @@ vec4 sum4[64]; /* [HEADS][EIGHTS][2] weighted sums of values in the thread's col
 
 #define HEAD_AT(i) heads_at(i)
 #include "kv_pack.glsl"
-#include "attn_prepare.glsl"
+#include "attn/attn_prepare.glsl"
 
 uint cluster()
 {
@@ -71,9 +71,9 @@ uint lane()
     return gl_SubgroupInvocationID % LANES;
 }
 
-#include "attn_runs.glsl"
-#include "attn_result.glsl"
-#include "attn_finish.glsl"
+#include "attn/attn_runs.glsl"
+#include "attn/attn_result.glsl"
+#include "attn/attn_finish.glsl"
 
 void main()
 {

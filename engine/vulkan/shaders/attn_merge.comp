@@ -17,8 +17,8 @@ layout(constant_id = SPEC_SUBGROUPS) const uint SUBGROUPS = 4; /* of the workgro
 
 #define PUSH_ATTN_MERGE
 #include "push.h"
-#include "attn_splits.glsl"
-#include "attn_result.glsl"
+#include "attn/attn_splits.glsl"
+#include "attn/attn_result.glsl"
 
 const uint RUNS = THREADS > D / 4 ? THREADS / (D / 4) : 1;
 const uint COLUMNS = D / 4;

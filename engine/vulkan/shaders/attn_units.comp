@@ -24,7 +24,7 @@ layout(constant_id = SPEC_CLUSTER) const uint LANES = 32;        /* threads of a
 
 #define PUSH_ATTN
 #include "push.h"
-#include "attn_splits.glsl"
+#include "attn/attn_splits.glsl"
 
 const uint WARPS = THREADS / 32;            /* that take turns of tokens */
 const uint TOKENS = 16;                     /* of a turn */
@@ -49,17 +49,17 @@ shared vec4 sums4[WARPS * 8 * D / 4];
 #define heads_at(i) heads4[(i) >> 2][(i) & 3]
 #define HEAD_AT(i) heads_at(i)
 #include "kv_pack.glsl"
-#include "attn_prepare.glsl"
-#include "attn_words.glsl"
-#include "attn_turn.glsl"
-#include "attn_result.glsl"
+#include "attn/attn_prepare.glsl"
+#include "attn/attn_words.glsl"
+#include "attn/attn_turn.glsl"
+#include "attn/attn_result.glsl"
 
 const uint PIECES = KV_PACKED ? TOKENS / 4 : 8; /* of 16 bytes, of a turn's keys that a thread has; the same of its values */
 uvec4 keys[PIECES], values[PIECES]; /* as stored */
 uvec2 key_scales, value_scales;     /* of the thread's four tokens */
 MatrixSum sums[16]; /* head g, of 16 columns each; with what the weights' rounding lost */
 
-#include "attn_units.glsl"
+#include "attn/attn_units.glsl"
 
 /* Where a thread's vec4 number i of a head's sums lies: neighbouring threads write neighbouring banks of shared memory, those of an odd
  * head the ones that an even head's leave free. */

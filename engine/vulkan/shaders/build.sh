@@ -7,7 +7,7 @@ glslang=$1 src=$2 out=$3
 work=$out.d
 mkdir -p "$work"
 # Shaders include each other: the newest of them all decides.
-newest=$(ls -t "$src"/include/*.glsl "$src"/*.comp "$src"/*.h "$src"/build.sh "$src"/variants.list | head -n 1)
+newest=$(ls -t "$src"/include/*.glsl "$src"/include/*/*.glsl "$src"/*.comp "$src"/*.h "$src"/build.sh "$src"/variants.list | head -n 1)
 while read -r name source defines; do
     case $name in '' | '#'*) continue ;; esac
     header=$work/$name.spv.h
