@@ -40,6 +40,11 @@ struct push_planes dispatch_planes(const struct device_matrix *m);
 void dispatch_spec_format(uint32_t *spec, const struct device_matrix *m);
 /* The constants of the choice of experts; p NULL: of one expert. */
 void dispatch_spec_route(uint32_t *spec, const struct moe_plan *p);
+/* Experts of steps of so few rows that each row goes by itself, on the matrix units: turns a
+ * dispatch of moe_up, or of moe_down, into one of moe_up_units, or of moe_down_units, with the same
+ * arguments, where the device and the shape allow; else leaves it. */
+void row_units_up(const struct recorder *r, const struct mlp_op *op, struct dispatch *d);
+void row_units_down(const struct recorder *r, const struct mlp_op *op, struct dispatch *d);
 /* Whether one variant of a shader with the same constants reads both. */
 static inline bool dispatch_same_format(const struct device_layout *a,
                                         const struct device_layout *b)

@@ -1,7 +1,6 @@
 /* Records the ops of decoding: for each op it chooses the sizes, fills the push constants and
  * dispatches. */
 #include "engine/vulkan/ops/dispatch.h"
-#include "engine/vulkan/ops/row_units.h"
 #include "engine/vulkan/weights/device_block.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* row_units.h: which shapes, and how the work is divided; measured, docs/speed/vulkan.md. */
-#include "engine/vulkan/ops/row_units.h"
+/* Which shapes go by moe_up_units and moe_down_units, and how the work is divided; measured,
+ * docs/speed/vulkan.md. */
+#include "engine/vulkan/ops/dispatch.h"
 
 #include <string.h>
 

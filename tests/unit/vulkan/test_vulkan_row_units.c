@@ -1,6 +1,6 @@
 /* Experts of single rows on the matrix units, or on plain arithmetic in their place: the choice,
  * both products, and which shapes are left to the kernels that all devices have. */
-#include "engine/vulkan/ops/row_units.h"
+#include "engine/vulkan/ops/dispatch.h"
 #include "tests/unit/vulkan/vulkan_kernel_rig.h"
 
 enum { ROWS = 4, SHORT = 1, DEAD = 2 }; /* a row that uses one expert less, one that pads */
