@@ -34,11 +34,12 @@ static bool layer_fits(const struct layer_plan *p, const struct device_layer *l)
 {
     const bool biases = l->b_qkv[0] || l->bo || l->mlp.b_gate_up || l->mlp.b_down;
     return p->mixer == MIXER_ATTENTION && p->ffn == FFN_MOE && !p->moe.has_shared &&
-           p->activation != ACT_SWIGLU_CLAMP && l->n_qkv == 1 && !biases &&
-           router_fits(&p->moe, l) && !l->split_experts.table && is_dense(&l->wo.layout) &&
-           dispatch_same_format(&l->wo.layout, &l->qkv[0].layout) && l->wo.rows % 32 == 0 &&
-           p->moe.d_ff % 32 == 0 && p->attention.n_head * p->attention.d_head % 32 == 0 &&
-           is_expert(&l->mlp.gate_up) && is_expert(&l->mlp.down);
+           p->activation == ACT_SWIGLU && l->n_qkv == 1 && !biases && l->mixer_norm &&
+           l->ffn_norm && router_fits(&p->moe, l) && !l->split_experts.table &&
+           is_dense(&l->wo.layout) && dispatch_same_format(&l->wo.layout, &l->qkv[0].layout) &&
+           l->wo.rows % 32 == 0 && p->moe.d_ff % 32 == 0 &&
+           p->attention.n_head * p->attention.d_head % 32 == 0 && is_expert(&l->mlp.gate_up) &&
+           is_expert(&l->mlp.down);
 }
 
 static bool same_shape(const struct device_matrix *a, const struct device_matrix *b)
