@@ -5,6 +5,7 @@
 #include "engine/vulkan/device/khr_matrices.h"
 #include "engine/vulkan/ops/record.h"
 #include "engine/vulkan/shaders/push.h"
+#include "engine/vulkan/weights/device_block.h"
 
 _Static_assert(SPEC_END <= GPU_MAX_SPEC, "a pipeline has no place for all constants");
 _Static_assert(sizeof(struct push_planes) == DEVICE_PLANES * sizeof(VkDeviceAddress),
@@ -45,6 +46,22 @@ void dispatch_spec_route(uint32_t *spec, const struct moe_plan *p);
  * arguments, where the device and the shape allow; else leaves it. */
 void row_units_up(const struct recorder *r, const struct mlp_op *op, struct dispatch *d);
 void row_units_down(const struct recorder *r, const struct mlp_op *op, struct dispatch *d);
+/* Dispatches d, one of the shaders that choose experts and cast x for them, whose push constants
+ * and constants of the choice this fills in. */
+void dispatch_router(struct recorder *r, struct dispatch *d, const struct device_layer *l,
+                     const struct mlp_op *experts);
+/* Whether a folded router chooses by its logits as they stand, by_logits() of
+ * shaders/include/route_logits.glsl but for threads. */
+static inline bool dispatch_by_logits(const struct moe_plan *p)
+{
+    return p->score != ROUTER_SIGMOID && !p->select_bias.at && p->n_group <= 1;
+}
+/* Whether a matrix is MXFP4 in the order that unpacks by masks (shaders/include/quant_mxfp4.glsl).
+ */
+static inline bool dispatch_by_masks(const struct device_matrix *m)
+{
+    return !strcmp(m->layout.kernel, "mxfp4") && m->layout.block == MXFP4_BY_MASKS;
+}
 /* Whether one variant of a shader with the same constants reads both. */
 static inline bool dispatch_same_format(const struct device_layout *a,
                                         const struct device_layout *b)

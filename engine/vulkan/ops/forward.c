@@ -159,7 +159,7 @@ static void router(struct forward *f, const struct moe_plan *p, const struct dev
 {
     struct backend *b = f->r.b;
     if (router_fits(f, l, experts)) {
-        record_router(&f->r, p, l, layer, experts);
+        record_router(&f->r, l, experts);
         complete(f, "experts", layer);
         return; /* no pool: its models have no router_x */
     }
@@ -255,7 +255,7 @@ static void experts(struct forward *f, const struct layer_plan *p, const struct 
     routed.units =
         !p->moe.has_shared && router_fits(f, l, &routed) && record_gemm_units(&f->r, &routed);
     if (f->folded && routed.tiled) {
-        router_fold_choose(&f->r, &p->moe, l, &routed);
+        router_fold_choose(&f->r, l, &routed);
         complete(f, "experts", layer);
     } else if (!f->folded) {
         router(f, &p->moe, l, layer, &routed);

@@ -343,11 +343,10 @@ void record_route(struct recorder *r, const struct moe_plan *p, const struct dev
     dispatch_op(r, &d);
 }
 
-void record_router(struct recorder *r, const struct moe_plan *p, const struct device_layer *l,
-                   int layer, const struct mlp_op *experts)
+void dispatch_router(struct recorder *r, struct dispatch *d, const struct device_layer *l,
+                     const struct mlp_op *experts)
 {
     const struct workspace *w = &r->b->workspace;
-    const uint32_t subgroups = THREADS / r->b->gpu.caps.subgroup;
     const struct push_router push = {
         .w = l->router_x.plane[0],
         .x = w->x,
@@ -358,28 +357,34 @@ void record_router(struct recorder *r, const struct moe_plan *p, const struct de
         .rows = record_rows(r),
         .ids = w->ids,
         .weights = w->weights,
-        .used = dispatch_used(r, layer),
+        .used = dispatch_used(r, experts->index),
         .arrived = w->arrived,
         .counts = w->counts,
         .lists = w->sorted,
         .quads = r->b->sizes.d / 4,
         .stride = r->b->sizes.expert,
-        .scale = p->scale,
+        .scale = experts->moe->scale,
         .eps = r->b->plan->norm_eps,
         .inverse_cols = 1.0f / (float)r->b->plan->d_model,
     };
+    d->push = &push;
+    d->push_bytes = sizeof push;
+    dispatch_spec_route(d->spec, experts->moe);
+    d->spec[SPEC_SHARED_GATE] = l->shared_gate.n_matrix != 0;
+    d->spec[SPEC_UNITS_X] = experts->units;
+    d->spec[SPEC_LIST_ROWS] = experts->lists ? record_list_rows(r->n_rows) : 0;
+    dispatch_op(r, d);
+}
+
+void record_router(struct recorder *r, const struct device_layer *l, const struct mlp_op *experts)
+{
+    const uint32_t subgroups = THREADS / r->b->gpu.caps.subgroup;
     struct dispatch d = {.shader = "router",
                          .spec = {[SPEC_THREADS] = THREADS, [SPEC_ROWS] = ROUTER_EACH},
-                         .push = &push,
-                         .push_bytes = sizeof push,
                          .x = divide_up(l->router_x.rows, ROUTER_EACH * subgroups),
                          .y = r->n_rows,
                          .z = 1};
-    dispatch_spec_route(d.spec, p);
-    d.spec[SPEC_SHARED_GATE] = l->shared_gate.n_matrix != 0;
-    d.spec[SPEC_UNITS_X] = experts->units;
-    d.spec[SPEC_LIST_ROWS] = experts->lists ? record_list_rows(r->n_rows) : 0;
-    dispatch_op(r, &d);
+    dispatch_router(r, &d, l, experts);
 }
 
 void record_add_rows(struct recorder *r, VkDeviceAddress x)

@@ -94,8 +94,7 @@ void record_route(struct recorder *r, const struct moe_plan *p, const struct dev
                   int layer, bool lists);
 /* The router of a layer that has router_x, for at most RECORD_LIST_ROWS rows, with record_route's
  * choice and the cast that the experts' products read. */
-void record_router(struct recorder *r, const struct moe_plan *p, const struct device_layer *l,
-                   int layer, const struct mlp_op *experts);
+void record_router(struct recorder *r, const struct device_layer *l, const struct mlp_op *experts);
 void record_rope_kv(struct recorder *r, const struct attention_plan *a,
                     const struct device_layer *l);
 /* Splits of its context that a row at this position has in a step of so many rows, at most. */

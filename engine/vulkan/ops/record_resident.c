@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "engine/vulkan/ops/dispatch.h"
-#include "engine/vulkan/weights/device_block.h"
 
 #define RESIDENT_THREADS 768u /* their registers fill a multiprocessor */
 #define RESIDENT_SHARED 6144u /* bytes of its shared memory beside the tile */
@@ -18,16 +17,10 @@ static bool is_dense(const struct device_layout *l)
            !strcmp(l->kernel, "block");
 }
 
-static bool is_expert(const struct device_matrix *m)
-{
-    return !strcmp(m->layout.kernel, "mxfp4") && m->layout.block == MXFP4_BY_MASKS;
-}
-
-/* Softmax routers that choose by logits as they stand (shaders/include/route_logits.glsl). */
 static bool router_fits(const struct moe_plan *m, const struct device_layer *l)
 {
-    return l->router_mixed.n_matrix && m->score != ROUTER_SIGMOID && m->n_group <= 1 &&
-           !l->router_bias && !l->select_bias && (uint32_t)m->n_expert <= RESIDENT_THREADS;
+    return l->router_mixed.n_matrix && dispatch_by_logits(m) && !l->router_bias &&
+           (uint32_t)m->n_expert <= RESIDENT_THREADS;
 }
 
 static bool layer_fits(const struct layer_plan *p, const struct device_layer *l)
@@ -38,8 +31,8 @@ static bool layer_fits(const struct layer_plan *p, const struct device_layer *l)
            l->ffn_norm && router_fits(&p->moe, l) && !l->split_experts.table &&
            is_dense(&l->wo.layout) && dispatch_same_format(&l->wo.layout, &l->qkv[0].layout) &&
            l->wo.rows % 32 == 0 && p->moe.d_ff % 32 == 0 &&
-           p->attention.n_head * p->attention.d_head % 32 == 0 && is_expert(&l->mlp.gate_up) &&
-           is_expert(&l->mlp.down);
+           p->attention.n_head * p->attention.d_head % 32 == 0 &&
+           dispatch_by_masks(&l->mlp.gate_up) && dispatch_by_masks(&l->mlp.down);
 }
 
 static bool same_shape(const struct device_matrix *a, const struct device_matrix *b)

@@ -50,43 +50,19 @@ bool router_fold_make(struct backend *b, struct err *e)
 
 #define CHOOSE_THREADS 1024u /* of a few rows: what counts is latency */
 
-void router_fold_choose(struct recorder *r, const struct moe_plan *p, const struct device_layer *l,
+void router_fold_choose(struct recorder *r, const struct device_layer *l,
                         const struct mlp_op *experts)
 {
-    const struct workspace *w = &r->b->workspace;
     const struct gpu_caps *c = &r->b->gpu.caps;
     const uint32_t summed = 64 * c->subgroup, /* reduce.glsl */
         most = c->max_threads < summed ? c->max_threads : summed;
-    const struct push_router push = {
-        .x = w->x,
-        .norm = l->ffn_norm,
-        .outs = w->x_hi,
-        .logits = w->router,
-        .select_bias = l->select_bias,
-        .rows = record_rows(r),
-        .ids = w->ids,
-        .weights = w->weights,
-        .used = dispatch_used(r, experts->index),
-        .counts = w->counts,
-        .lists = w->sorted,
-        .stride = r->b->sizes.expert,
-        .scale = p->scale,
-        .eps = r->b->plan->norm_eps,
-        .inverse_cols = 1.0f / (float)r->b->plan->d_model,
-    };
     struct dispatch d = {.shader = "router_choose",
-                         .spec = {[SPEC_THREADS] = most < CHOOSE_THREADS ? most : CHOOSE_THREADS},
-                         .push = &push,
-                         .push_bytes = sizeof push,
+                         .spec = {[SPEC_THREADS] = most < CHOOSE_THREADS ? most : CHOOSE_THREADS,
+                                  [SPEC_D_MODEL] = r->b->sizes.d},
                          .x = r->n_rows,
                          .y = 1,
                          .z = 1};
-    dispatch_spec_route(d.spec, p);
-    d.spec[SPEC_SHARED_GATE] = l->shared_gate.n_matrix != 0;
-    d.spec[SPEC_UNITS_X] = experts->units;
-    d.spec[SPEC_LIST_ROWS] = experts->lists ? record_list_rows(r->n_rows) : 0;
-    d.spec[SPEC_D_MODEL] = r->b->sizes.d;
-    dispatch_op(r, &d);
+    dispatch_router(r, &d, l, experts);
 }
 
 bool router_fold_fits(const struct recorder *r, const struct device_layer *l)

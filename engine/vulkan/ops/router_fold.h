@@ -10,7 +10,7 @@
 bool router_fold_make(struct backend *b, struct err *e);
 /* What is left of such a router where the experts are products of many rows (record_gemm.h): their
  * choice and the cast that they read, as record_router makes them. */
-void router_fold_choose(struct recorder *r, const struct moe_plan *p, const struct device_layer *l,
+void router_fold_choose(struct recorder *r, const struct device_layer *l,
                         const struct mlp_op *experts);
 /* Whether the router of this layer may be folded in a step that r records. */
 bool router_fold_fits(const struct recorder *r, const struct device_layer *l);

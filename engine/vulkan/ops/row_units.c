@@ -2,10 +2,6 @@
  * docs/speed/vulkan.md. */
 #include "engine/vulkan/ops/dispatch.h"
 
-#include <string.h>
-
-#include "engine/vulkan/weights/device_block.h"
-
 #define UP_SLICES 8u    /* of a row's columns */
 #define UP_THREADS 256u /* of a workgroup at most */
 #define UP_DEPTH 2u     /* steps of weights on their way */
@@ -39,8 +35,7 @@ static uint32_t up_tiles(const struct recorder *r)
 static bool fits(const struct recorder *r, const struct mlp_op *op, const struct device_matrix *m)
 {
     return r->b->tuning.few != WIDE_NONE && !r->b->params.exact && op->moe &&
-           !op->moe->has_shared && !op->layer->split_experts.table &&
-           strcmp(m->layout.kernel, "mxfp4") == 0 && m->layout.block == MXFP4_BY_MASKS &&
+           !op->moe->has_shared && !op->layer->split_experts.table && dispatch_by_masks(m) &&
            m->layout.n_chunk % STEP_CHUNKS == 0;
 }
 
@@ -60,9 +55,9 @@ static void take(const struct recorder *r, struct dispatch *d, bool up, uint32_t
 static bool choice_fits(const struct mlp_op *op, uint32_t threads)
 {
     const struct moe_plan *p = op->moe;
-    return !op->route || (op->folded && p->score != ROUTER_SIGMOID && !p->select_bias.at &&
-                          p->n_group <= 1 && ((uint32_t)p->n_expert + 3) / 4 * 4 <= threads &&
-                          (uint32_t)p->n_expert <= MOST_EXPERTS);
+    return !op->route ||
+           (op->folded && dispatch_by_logits(p) && ((uint32_t)p->n_expert + 3) / 4 * 4 <= threads &&
+            (uint32_t)p->n_expert <= MOST_EXPERTS);
 }
 
 void row_units_up(const struct recorder *r, const struct mlp_op *op, struct dispatch *d)

@@ -137,7 +137,7 @@ static void test_router(void **state)
     for (int turn = 0; turn < 2; turn++) {
         memset(o.counts.u, 0, EXPERTS * 4);
         struct recorder c = rig_begin(&rig, ROWS, &e);
-        record_router(&c, &m, &layer, 0, &(struct mlp_op){.lists = true, .units = turn == 1});
+        record_router(&c, &layer, &(struct mlp_op){.moe = &m, .lists = true, .units = turn == 1});
         rig_end(&c);
         for (int t = 0; t < ROWS; t++) {
             assert_int_equal(o.arrived.u[t], 0);

@@ -222,7 +222,8 @@ static void test_choose(void **state)
                                    .scale = 1.5f};
         chosen_init(&o, &layer);
         struct recorder c = rig_begin(&rig, ROWS, &e);
-        router_fold_choose(&c, &m, &layer, &(struct mlp_op){.lists = true, .units = turn == 1});
+        router_fold_choose(&c, &layer,
+                           &(struct mlp_op){.moe = &m, .lists = true, .units = turn == 1});
         rig_end(&c);
         for (int t = 0; t < ROWS; t++)
             check_cast(&o, t, turn == 1);
