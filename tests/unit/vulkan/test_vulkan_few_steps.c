@@ -13,40 +13,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/model/model.h"
 #include "engine/vulkan/ops/record_gemm.h"
+#include "tests/unit/vulkan/demo_rig.h"
 
 #define N 5
 #define MAX_VOCAB 8192
 #define NEAR 0.05 /* of logits that differ by up to 20; halves are exact to 1/2048 */
 
-static struct model *model;
 static struct step_row rows[N];
-
-static int open_model(void **state)
-{
-    const char *srcdir = getenv("srcdir");
-    char path[4096];
-    struct err e = {0};
-    (void)state;
-    snprintf(path, sizeof path, "%s/engine/demo-model", srcdir ? srcdir : ".");
-    model = model_open(path, &e);
-    return model ? 0 : -1;
-}
-
-static int close_model(void **state)
-{
-    (void)state;
-    model_close(&model);
-    return 0;
-}
 
 /* n sequences of three tokens, one a step; the logits of the last. */
 static void take(struct backend *b, int n, float (*logits)[MAX_VOCAB])
 {
     const struct model_plan *plan = model_plan(model);
     for (int32_t at = 0; at < 3; at++) {
-        struct err e = {0};
         struct step_sequence q[N];
         int32_t tokens[N], blocks[N];
         for (int i = 0; i < n; i++) {
@@ -60,9 +40,7 @@ static void take(struct backend *b, int n, float (*logits)[MAX_VOCAB])
                                           .n_out = 1,
                                           .want_logits = true};
         }
-        const struct step s = {.sequences = q, .n_sequences = n, .n_top = 1};
-        if (!vulkan_backend.step(b, &s, rows, &e))
-            fail_msg("%s", e.text);
+        demo_step(b, q, n, rows);
     }
     for (int i = 0; i < n; i++)
         memcpy(logits[i], rows[i].logits, (size_t)plan->n_vocab * sizeof(float));
@@ -83,11 +61,7 @@ static bool force_few(struct backend *b)
 static struct backend *open_backend(void)
 {
     const struct backend_params p = {.n_blocks = N, .max_rows = N, .max_sequences = N};
-    struct err e = {0};
-    struct backend *b = vulkan_backend.open(model_plan(model), &p, &e);
-    if (!b)
-        fail_msg("%s", e.text);
-    return b;
+    return demo_backend(&p);
 }
 
 static void test_few(void **state)
@@ -123,10 +97,7 @@ static void test_few(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_few)};
-    struct err e = {0};
-    if (!vulkan_backend.probe->usable(&e)) {
-        fprintf(stderr, "skipped: %s\n", e.text);
+    if (!demo_usable())
         return 77;
-    }
-    return cmocka_run_group_tests(tests, open_model, close_model);
+    return cmocka_run_group_tests(tests, demo_open, demo_close);
 }

@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/model/model.h"
-#include "engine/vulkan/ops/backend_state.h"
+#include "tests/unit/vulkan/demo_rig.h"
 
 #define PROMPT 7
 #define STEPS 4
@@ -24,7 +23,6 @@
 #define MOST 4096        /* workgroups that a device runs at once, by far */
 #define SOFTWARE_MOST 23 /* of few threads, where each takes long */
 
-static struct model *model;
 static struct step_row rows[PROMPT];
 
 struct seen {
@@ -32,30 +30,6 @@ struct seen {
     uint32_t used[STEPS][MAX_LAYERS * USED_WORDS];
     bool resident; /* at the end */
 };
-
-static int open_model(void **state)
-{
-    const char *srcdir = getenv("srcdir");
-    char path[4096];
-    struct err e = {0};
-    snprintf(path, sizeof path, "%s/engine/demo-model", srcdir ? srcdir : ".");
-    model = model_open(path, &e);
-    return model ? 0 : -1;
-}
-
-static int close_model(void **state)
-{
-    model_close(&model);
-    return 0;
-}
-
-static void run(struct backend *b, const struct step_sequence *q)
-{
-    struct err e = {0};
-    const struct step s = {.sequences = q, .n_sequences = 1, .n_top = 1};
-    if (!vulkan_backend.step(b, &s, rows, &e))
-        fail_msg("%s", e.text);
-}
 
 enum groups { NONE, FITTING, MANY };
 
@@ -83,10 +57,7 @@ static void take(struct way way, struct seen *s)
         .n_blocks = N_BLOCKS, .max_rows = PROMPT, .max_sequences = 1, .kv_type = KV_F16};
     static const int32_t blocks[N_BLOCKS] = {0};
     int32_t tokens[PROMPT + STEPS];
-    struct err e = {0};
-    struct backend *b = vulkan_backend.open(plan, &p, &e);
-    if (!b)
-        fail_msg("%s", e.text);
+    struct backend *b = demo_backend(&p);
     assert_true(plan->n_vocab <= MAX_VOCAB && plan->n_layer <= MAX_LAYERS);
     set_groups(b, way.groups);
     part.n_layer -= way.left_out;
@@ -97,13 +68,13 @@ static void take(struct way way, struct seen *s)
                               .blocks = blocks,
                               .state = -1,
                               .n_experts = way.n_experts};
-    run(b, &q);
+    demo_step(b, &q, 1, rows);
     q.n_tokens = q.n_out = 1;
     q.want_logits = true;
     for (int i = 0; i < STEPS; i++) {
         q.tokens = tokens + PROMPT + i;
         q.start = PROMPT + i;
-        run(b, &q);
+        demo_step(b, &q, 1, rows);
         memcpy(s->logits[i], rows[0].logits, (size_t)plan->n_vocab * sizeof(float));
         memcpy(s->used[i], b->result.used, (size_t)plan->n_layer * USED_WORDS * sizeof(uint32_t));
     }
@@ -168,16 +139,13 @@ static void test_also_in_some_of_the_layers(void **state)
 
 int main(void)
 {
-    struct err e = {0};
-    if (!vulkan_backend.probe->usable(&e)) {
-        fprintf(stderr, "skipped: %s\n", e.text);
+    if (!demo_usable())
         return 77;
-    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_dispatch_is_as_several),
         cmocka_unit_test(test_fewer_experts_too),
         cmocka_unit_test(test_workgroups_that_wait_in_vain),
         cmocka_unit_test(test_also_in_some_of_the_layers),
     };
-    return cmocka_run_group_tests(tests, open_model, close_model);
+    return cmocka_run_group_tests(tests, demo_open, demo_close);
 }

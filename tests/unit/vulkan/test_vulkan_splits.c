@@ -13,40 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/model/model.h"
-#include "engine/vulkan/ops/backend_state.h"
+#include "tests/unit/vulkan/demo_rig.h"
 
 #define DEPTH 130
 #define EACH 65
 #define N_BLOCKS 5
 #define MAX_VOCAB 8192
 
-static struct model *model;
 static struct step_row rows[EACH];
-
-static int open_model(void **state)
-{
-    const char *srcdir = getenv("srcdir");
-    char path[4096];
-    struct err e = {0};
-    snprintf(path, sizeof path, "%s/engine/demo-model", srcdir ? srcdir : ".");
-    model = model_open(path, &e);
-    return model ? 0 : -1;
-}
-
-static int close_model(void **state)
-{
-    model_close(&model);
-    return 0;
-}
-
-static void run(struct backend *b, const struct step_sequence *q, int32_t n)
-{
-    struct err e = {0};
-    const struct step s = {.sequences = q, .n_sequences = n, .n_top = 1};
-    if (!vulkan_backend.step(b, &s, rows, &e))
-        fail_msg("%s", e.text);
-}
 
 static void check(enum kv_type type, bool exact, float tolerance)
 {
@@ -58,10 +32,7 @@ static void check(enum kv_type type, bool exact, float tolerance)
                                      .kv_type = type,
                                      .exact = exact};
     int32_t tokens[DEPTH + 1], blocks[N_BLOCKS];
-    struct err e = {0};
-    struct backend *b = vulkan_backend.open(plan, &p, &e);
-    if (!b)
-        fail_msg("%s", e.text);
+    struct backend *b = demo_backend(&p);
     assert_true(plan->n_vocab <= MAX_VOCAB);
     for (int32_t i = 0; i <= DEPTH; i++)
         tokens[i] = (i * 2531 + 17) % plan->n_vocab;
@@ -71,16 +42,16 @@ static void check(enum kv_type type, bool exact, float tolerance)
     for (; q.start < DEPTH; q.start += EACH) {
         q.tokens = tokens + q.start;
         q.n_tokens = EACH;
-        run(b, &q, 1);
+        demo_step(b, &q, 1, rows);
     }
     q.tokens = tokens + DEPTH;
     q.n_tokens = q.n_out = 1;
     q.want_logits = true;
     b->tuning.split_blocks = N_BLOCKS;
-    run(b, &q, 1);
+    demo_step(b, &q, 1, rows);
     memcpy(whole, rows[0].logits, (size_t)plan->n_vocab * sizeof *whole);
     b->tuning.split_blocks = 1;
-    run(b, &q, 1);
+    demo_step(b, &q, 1, rows);
     float worst = 0;
     for (int32_t i = 0; i < plan->n_vocab; i++)
         worst = fmaxf(worst, fabsf(rows[0].logits[i] - whole[i]));
@@ -112,10 +83,7 @@ static void test_a_deeper_row_takes_no_splits_away(void **state)
     static const int32_t blocks[2][4] = {{0, 1, 2}, {3, 4, 5, 6}}, depth[2] = {SHORT, LONG};
     int32_t tokens[LONG + 1];
     struct step_sequence q[2];
-    struct err e = {0};
-    struct backend *b = vulkan_backend.open(plan, &p, &e);
-    if (!b)
-        fail_msg("%s", e.text);
+    struct backend *b = demo_backend(&p);
     b->tuning.split_blocks = 1;
     b->sizes.max_splits = 3;
     for (int32_t i = 0; i <= LONG; i++)
@@ -125,15 +93,15 @@ static void test_a_deeper_row_takes_no_splits_away(void **state)
         for (; q[i].start < depth[i]; q[i].start += q[i].n_tokens) {
             q[i].tokens = tokens + q[i].start;
             q[i].n_tokens = depth[i] / 2;
-            run(b, &q[i], 1);
+            demo_step(b, &q[i], 1, rows);
         }
         q[i].tokens = tokens + depth[i];
         q[i].n_tokens = q[i].n_out = 1;
         q[i].want_logits = true;
     }
-    run(b, q, 1);
+    demo_step(b, q, 1, rows);
     memcpy(alone, rows[0].logits, (size_t)plan->n_vocab * sizeof *alone);
-    run(b, q, 2);
+    demo_step(b, q, 2, rows);
     float worst = 0;
     for (int32_t i = 0; i < plan->n_vocab; i++)
         worst = fmaxf(worst, fabsf(rows[0].logits[i] - alone[i]));
@@ -144,15 +112,12 @@ static void test_a_deeper_row_takes_no_splits_away(void **state)
 
 int main(void)
 {
-    struct err e = {0};
-    if (!vulkan_backend.probe->usable(&e)) {
-        fprintf(stderr, "skipped: %s\n", e.text);
+    if (!demo_usable())
         return 77;
-    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_splits_become_what_one_part_is),
         cmocka_unit_test(test_packed_splits_too),
         cmocka_unit_test(test_a_deeper_row_takes_no_splits_away),
     };
-    return cmocka_run_group_tests(tests, open_model, close_model);
+    return cmocka_run_group_tests(tests, demo_open, demo_close);
 }

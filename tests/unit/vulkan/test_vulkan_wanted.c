@@ -11,47 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/model/model.h"
-#include "engine/vulkan/ops/backend_state.h"
+#include "tests/unit/vulkan/demo_rig.h"
 
 #define N 2
 #define MOST_TOKENS 40
 #define BLOCKS_EACH 2
 #define MAX_VOCAB 8192
 
-static struct model *model;
 static struct step_row rows[N * MOST_TOKENS];
 static const int32_t n_tokens[N] = {MOST_TOKENS, 21};
-
-static int open_model(void **state)
-{
-    const char *srcdir = getenv("srcdir");
-    char path[4096];
-    struct err e = {0};
-    snprintf(path, sizeof path, "%s/engine/demo-model", srcdir ? srcdir : ".");
-    model = model_open(path, &e);
-    return model ? 0 : -1;
-}
-
-static int close_model(void **state)
-{
-    model_close(&model);
-    return 0;
-}
 
 struct seen {
     float prompt[MAX_VOCAB],
         next[N][MAX_VOCAB]; /* of the first prompt's last row; of a token after */
     int used[2];            /* experts of the first layer, and of the last */
 };
-
-static void run(struct backend *b, const struct step_sequence *q)
-{
-    struct err e = {0};
-    const struct step s = {.sequences = q, .n_sequences = N, .n_top = 1};
-    if (!vulkan_backend.step(b, &s, rows, &e))
-        fail_msg("%s", e.text);
-}
 
 static int used_of(const struct backend *b, int32_t layer)
 {
@@ -78,7 +52,7 @@ static void take(struct backend *b, struct seen *s)
                                       .state = -1,
                                       .n_out = i == 0,
                                       .want_logits = true};
-    run(b, q);
+    demo_step(b, q, N, rows);
     s->used[0] = used_of(b, 0);
     s->used[1] = used_of(b, plan->n_layer - 1);
     memcpy(s->prompt, rows[0].logits, bytes);
@@ -86,7 +60,7 @@ static void take(struct backend *b, struct seen *s)
         q[i].start = n_tokens[i];
         q[i].n_tokens = q[i].n_out = 1;
     }
-    run(b, q);
+    demo_step(b, q, N, rows);
     for (int i = 0; i < N; i++)
         memcpy(s->next[i], rows[i].logits, bytes);
 }
@@ -98,10 +72,7 @@ static void take_anew(bool exact, bool whole, struct seen *s)
                                      .max_rows = N * MOST_TOKENS,
                                      .max_sequences = N,
                                      .exact = exact};
-    struct err e = {0};
-    struct backend *b = vulkan_backend.open(model_plan(model), &p, &e);
-    if (!b)
-        fail_msg("%s", e.text);
+    struct backend *b = demo_backend(&p);
     if (whole) {
         b->step.at_last_rows = b->step.at_rows;
         b->step.at_last_tiles = b->step.at_tiles;
@@ -137,14 +108,11 @@ static void test_by_tiles_too(void **state)
 
 int main(void)
 {
-    struct err e = {0};
-    if (!vulkan_backend.probe->usable(&e)) {
-        fprintf(stderr, "skipped: %s\n", e.text);
+    if (!demo_usable())
         return 77;
-    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wanted_rows_are_as_beside_all),
         cmocka_unit_test(test_by_tiles_too),
     };
-    return cmocka_run_group_tests(tests, open_model, close_model);
+    return cmocka_run_group_tests(tests, demo_open, demo_close);
 }

@@ -1,0 +1,17 @@
+/* The demo model on the Vulkan backend, for tests of whole steps. Run from the build folder;
+ * $srcdir as automake sets it. */
+#pragma once
+#include "engine/model/model.h"
+#include "engine/vulkan/ops/backend_state.h"
+
+extern struct model *model;
+
+/* False, and why on stderr: no device, the program is skipped (77). */
+bool demo_usable(void);
+/* Of a group of tests: the model. */
+int demo_open(void **state);
+int demo_close(void **state);
+/* Never NULL: the test fails. */
+struct backend *demo_backend(const struct backend_params *p);
+/* A step of n sequences; the test fails where it does. */
+void demo_step(struct backend *b, const struct step_sequence *q, int32_t n, struct step_row *rows);
