@@ -42,11 +42,7 @@ static void test_route_of_no_numbers(void **state)
             struct recorder c = rig_begin(&rig, ROWS, &e);
             record_route(&c, &m, &layer, 0, true);
             rig_end(&c);
-            uint32_t listed = 0;
-            for (int x = 0; x < EXPERTS; x++)
-                for (uint32_t i = 0; i < counts.u[x]; i++, listed++)
-                    assert_int_equal(ids.i[lists.u[x * 16 + i]], x);
-            assert_int_equal(listed, ROWS * USED);
+            assert_int_equal(check_lists(ids.i, counts.u, lists.u, EXPERTS, 16), ROWS * USED);
             for (int k = 0; k < USED; k++)
                 assert_int_equal(ids.i[k], EXPERTS - 1 - k);
             for (int i = 0; i < ROWS * USED; i++) {
@@ -116,12 +112,7 @@ static void check_row(const struct routed *o, int t, bool units)
         assert_true(
             close_to(o->logits.f[t * STRIDE + i], s.v * factor, tolerance(&s, false) * factor));
     }
-    for (int i = 0; i < D; i++) {
-        const int at = t * PADDED + (units ? units_place(i) : i);
-        const double want = (double)row[i] * (double)o->norm.f[i] * factor,
-                     have = (double)value_of_half(o->halves.u[at / 2] >> (at % 2 * 16));
-        assert_true(close_to(have, want, 1e-3 * fabs(want) + 1e-6));
-    }
+    check_cast_row(row, o->norm.f, D, o->halves.u, t * PADDED, units);
 }
 
 /* Logits, choice, lists and cast of router.comp, twice: what it counts by is zero again. More
@@ -150,15 +141,12 @@ static void test_router(void **state)
     struct recorder c = rig_begin(&rig, ROWS, &e);
     record_route(&c, &m, &layer, 0, false);
     rig_end(&c);
-    uint32_t listed = 0;
     for (int i = 0; i < ROWS * USED; i++) {
         assert_int_equal(o.ids.i[i], ids.i[i]);
         assert_true(o.weights.f[i] == weights.f[i]);
     }
-    for (int i = 0; i < EXPERTS; i++)
-        for (uint32_t k = 0; k < o.counts.u[i]; k++, listed++)
-            assert_int_equal(o.ids.i[o.lists.u[i * PLACES + (int)k]], i);
-    assert_int_equal(listed, (ROWS - 1) * USED - 1);
+    assert_int_equal(check_lists(o.ids.i, o.counts.u, o.lists.u, EXPERTS, PLACES),
+                     (ROWS - 1) * USED - 1);
 }
 
 /* --- the choice that moe_up makes itself --- */

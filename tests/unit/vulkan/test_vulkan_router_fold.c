@@ -169,12 +169,7 @@ static void check_cast(const struct chosen *o, int t, bool units)
     const float *row = o->x.f + t * PADDED;
     const double factor = rms_factor(row, D), gate = (double)o->raw[t * STRIDE + EXPERTS] * factor;
     assert_true(close_to(o->logits.f[t * STRIDE + EXPERTS], gate, 1e-5 * fabs(gate)));
-    for (int i = 0; i < D; i++) {
-        const int at = t * PADDED + (units ? units_place(i) : i);
-        const double want = (double)row[i] * (double)o->norm.f[i] * factor,
-                     have = (double)value_of_half(o->halves.u[at / 2] >> (at % 2 * 16));
-        assert_true(close_to(have, want, 1e-3 * fabs(want) + 1e-6));
-    }
+    check_cast_row(row, o->norm.f, D, o->halves.u, t * PADDED, units);
 }
 
 /* The choice that record_route makes of whole logits. */
@@ -183,7 +178,6 @@ static void check_choice(const struct chosen *o, const struct moe_plan *m,
 {
     struct err e = {0};
     const struct rig_span ids = rig_take(&rig, ROWS * USED), weights = rig_take(&rig, ROWS * USED);
-    uint32_t listed = 0;
     for (int t = 0; t < ROWS; t++) {
         const float factor = (float)rms_factor(o->x.f + t * PADDED, D);
         for (int i = 0; i < EXPERTS; i++)
@@ -199,10 +193,8 @@ static void check_choice(const struct chosen *o, const struct moe_plan *m,
         if (ids.i[i] >= 0)
             assert_true(close_to(o->weights.f[i], (double)weights.f[i], 1e-5));
     }
-    for (int i = 0; i < EXPERTS; i++)
-        for (uint32_t k = 0; k < o->counts.u[i]; k++, listed++)
-            assert_int_equal(o->ids.i[o->lists.u[i * PLACES + (int)k]], i);
-    assert_int_equal(listed, (ROWS - 1) * USED - 1);
+    assert_int_equal(check_lists(o->ids.i, o->counts.u, o->lists.u, EXPERTS, PLACES),
+                     (ROWS - 1) * USED - 1);
 }
 
 /* By the logits as they stand and by scores, into both orders of halves; a row that only pads, and

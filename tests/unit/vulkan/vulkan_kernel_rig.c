@@ -180,3 +180,25 @@ void to_units_order(uint32_t *halves, int n, int d)
             at[units_place(i)] = row[i];
     }
 }
+
+void check_cast_row(const float *row, const float *norm, int d, const uint32_t *halves, int first,
+                    bool units)
+{
+    const double factor = rms_factor(row, d);
+    for (int i = 0; i < d; i++) {
+        const int at = first + (units ? units_place(i) : i);
+        const double want = (double)row[i] * (double)norm[i] * factor,
+                     have = (double)value_of_half(halves[at / 2] >> (at % 2 * 16));
+        assert_true(close_to(have, want, 1e-3 * fabs(want) + 1e-6));
+    }
+}
+
+uint32_t check_lists(const int32_t *ids, const uint32_t *counts, const uint32_t *lists,
+                     int n_expert, int places)
+{
+    uint32_t listed = 0;
+    for (int e = 0; e < n_expert; e++)
+        for (uint32_t i = 0; i < counts[e]; i++, listed++)
+            assert_int_equal(ids[lists[e * places + (int)i]], e);
+    return listed;
+}

@@ -72,3 +72,9 @@ float value_of_half(uint32_t h);
 int units_place(int i);
 /* n rows of d halves to that order, as router.comp writes them. */
 void to_units_order(uint32_t *halves, int n, int d);
+/* A row of d columns cast for the experts' products: its halves begin at half number `first`. */
+void check_cast_row(const float *row, const float *norm, int d, const uint32_t *halves, int first,
+                    bool units);
+/* How many pairs the experts' lists have, of `places` each; every one must be of its expert. */
+uint32_t check_lists(const int32_t *ids, const uint32_t *counts, const uint32_t *lists,
+                     int n_expert, int places);
