@@ -15,7 +15,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/vulkan/device/khr_matrix_api.h"
-#include "engine/vulkan/ops/backend_state.h"
+#include "engine/vulkan/ops/vulkan_step.h"
 #include "engine/vulkan/shaders/push.h"
 #include "tests/bench/bench_model.h"
 
@@ -54,13 +54,6 @@ static void step(struct bench *t, int32_t n_sequences, int32_t n_tokens, int32_t
     must(t->out ? vulkan_backend.profile(t->b, &s, t->rows, t->out, &e)
                 : vulkan_backend.step(t->b, &s, t->rows, &e),
          &e);
-}
-
-static void forget_recorded(struct backend *b)
-{
-    for (int i = 0; i < b->n_recorded; i++)
-        gpu_command_free(&b->gpu, &b->recorded[i].command);
-    b->n_recorded = 0;
 }
 
 static void profiled(struct bench *t, int32_t n_sequences, int32_t n_tokens, int32_t start)
@@ -255,7 +248,7 @@ static void tune(struct bench *t)
         t->b->tuning.gemm_tile_m = tries[i][0];
         t->b->tuning.gemm_tile_n = tries[i][1];
         t->b->tuning.gemm_buffers = tries[i][2];
-        forget_recorded(t->b);
+        vulkan_step_forget(t->b);
         printf("gemm_tile_m=%u gemm_tile_n=%u buffers=%u\n", tries[i][0], tries[i][1], tries[i][2]);
         prefill(t, 512, 0);
     }

@@ -181,14 +181,19 @@ static VkCommandBuffer recorded(struct backend *b, const struct step_shape *s, s
     return c;
 }
 
+void vulkan_step_forget(struct backend *b)
+{
+    for (; b->n_recorded > 0; b->n_recorded--)
+        gpu_command_free(&b->gpu, &b->recorded[b->n_recorded - 1].command);
+}
+
 /* Workgroups that were to run at once did not: never again in this engine. */
 static void leave_resident(struct backend *b)
 {
     log_warn("%s does not run %u workgroups at once; steps of one row go on without that",
              b->gpu.caps.name, b->tuning.resident_groups);
     b->tuning.resident_groups = 0;
-    for (; b->n_recorded > 0; b->n_recorded--)
-        gpu_command_free(&b->gpu, &b->recorded[b->n_recorded - 1].command);
+    vulkan_step_forget(b);
 }
 
 /* Behind the layers that the plan has now: probes run a part of them. */
