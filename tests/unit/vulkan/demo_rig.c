@@ -1,4 +1,4 @@
-/* demo_rig.h */
+/* demo_rig.h: the demo model opened once for a program, backends and steps that fail the test. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
