@@ -101,6 +101,10 @@ static bool units_fit(const struct recorder *r, const struct attention_plan *a,
            (b->kv_type == KV_F16 || b->kv_type == KV_Q8);
 }
 
+/* Query heads of a workgroup that has a row's only split: with this position's key and value as
+ * many heads to turn as it has subgroups. */
+#define ONLY_HEADS 2
+
 /* Of a workgroup of attn_units, and splits of a context at most. With q8 a split is short: for
  * one row more threads in fewer workgroups leave less to prepare and to merge (33 splits of four KV
  * heads make as many workgroups as an H100 has multiprocessors). */
@@ -116,13 +120,15 @@ static struct attention_form units_form(const struct backend *b, const struct at
     const bool many =
         b->kv_type == KV_Q8 && n_rows == 1 && n_splits > 1 && c->max_shared >= UNIT_SHARED_Q8;
     const uint32_t threads = many ? UNIT_THREADS_Q8 : UNIT_THREADS;
+    const uint32_t group = (uint32_t)(a->n_head / a->n_kv_head),
+                   most = n_rows == 1 && n_splits == 1 ? ONLY_HEADS : MOST_HEADS;
     struct attention_form f = {.lanes = c->subgroup < 32 ? c->subgroup : 32,
                                .heads = 1,
-                               .groups = 1,
                                .threads = threads,
                                .subgroups = threads / c->subgroup};
-    while (f.heads < (uint32_t)(a->n_head / a->n_kv_head))
+    while (f.heads < group && f.heads < most)
         f.heads *= 2;
+    f.groups = divide_up(group, f.heads);
     return f;
 }
 

@@ -1,7 +1,7 @@
 #version 460
 /* The attention of attn.comp on the matrix units: out[t, h, :] = sum_j softmax_j(scale q[t, h] . K[j]) V[j],
  * keys and values of 128 columns as f16 or q8, up to eight query heads of a KV head, which are the left side's rows.
- * Grid (splits, n_kv_head, T), splits as in attn.comp, whose results attn_merge makes into one.
+ * Grid (splits, n_kv_head * GROUPS, T), splits as in attn.comp, whose results attn_merge makes into one.
  * 32 threads take 16 tokens at a time straight from memory into the units' registers (coop_registers.glsl), and keep maxima and
  * sums of their own until their split ends. A left side's rows 8 to 15 are what rounding rows 0 to 7 to halves lost, of q and of
  * the weights alike, so both count as in f32; keys and values are exact as they are. */
@@ -18,7 +18,7 @@ layout(constant_id = SPEC_GATE) const bool GATE = false;
 layout(constant_id = SPEC_HALVES_OUT) const bool HALVES_OUT = false;
 layout(constant_id = SPEC_SINKS) const bool SINKS = false;
 layout(constant_id = SPEC_ATTN_THREADS) const uint THREADS = 128; /* the same as constant 0 */
-layout(constant_id = SPEC_HEADS) const uint HEADS = 8;           /* G rounded up to a power of two */
+layout(constant_id = SPEC_HEADS) const uint HEADS = 8;           /* of the workgroup, a power of two */
 layout(constant_id = SPEC_SUBGROUPS) const uint SUBGROUPS = 4;   /* of the workgroup, of the device's size */
 layout(constant_id = SPEC_CLUSTER) const uint LANES = 32;        /* threads of a subgroup, 32 at most */
 
@@ -31,7 +31,7 @@ const uint TOKENS = 16;                     /* of a turn */
 const uint TURNS = BLOCK_TOKENS / TOKENS;   /* of a block */
 const uint EIGHTS = TOKENS / 8;             /* results of scores: 8 tokens each */
 const uint QUADS_OF_THREAD = (HEADS * D / 4 + THREADS - 1) / THREADS; /* of all heads */
-const uint GROUPS = 1;
+const uint GROUPS = (G + HEADS - 1) / HEADS; /* workgroups for a KV head's query heads */
 const uint ROUNDS = (HEADS + 2 + SUBGROUPS - 1) / SUBGROUPS;
 const bool EARLY = false;
 const bool OWN_FROM_SHARED = false; /* by prepare(), which turns what attn_turn.glsl does not */
@@ -128,10 +128,10 @@ vec4 sum_at(uint place)
 }
 
 /* The heads of the only split, a subgroup each. */
-void finish(uint t, uint kv_head)
+void finish(uint t, uint kv_head, uint first_head)
 {
-    [[dont_unroll]] for (uint h = gl_SubgroupID; h < G; h += SUBGROUPS) {
-        uint head = kv_head * G + h;
+    [[dont_unroll]] for (uint h = gl_SubgroupID; h < min(HEADS, G - first_head); h += SUBGROUPS) {
+        uint head = kv_head * G + first_head + h;
         float l = denominator[h] + (SINKS ? exp2(p.sinks.at[head] * LOG2_E - top[h]) : 0.0);
         vec4 v[QUADS];
         [[unroll]] for (uint i = 0; i < QUADS; i++) {
@@ -147,10 +147,10 @@ void finish(uint t, uint kv_head)
     }
 }
 
-void conclude(uint t, uint kv_head, uint split, uint n_splits)
+void conclude(uint t, uint kv_head, uint first_head, uint split, uint n_splits)
 {
     if (n_splits == 1) {
-        finish(t, kv_head);
+        finish(t, kv_head, first_head);
         return;
     }
     uint parts = parts_at(t * gl_NumWorkGroups.y + gl_WorkGroupID.y);
@@ -166,9 +166,9 @@ void conclude(uint t, uint kv_head, uint split, uint n_splits)
 
 void main()
 {
-    uint split = gl_WorkGroupID.x, kv_head = gl_WorkGroupID.y, t = gl_WorkGroupID.z;
+    uint split = gl_WorkGroupID.x, t = gl_WorkGroupID.z, kv_head = gl_WorkGroupID.y / GROUPS, first_head = gl_WorkGroupID.y % GROUPS * HEADS;
     if (TURNS_WHOLE) {
-        ask_heads(t * p.stride, kv_head);
+        ask_heads(t * p.stride, kv_head, first_head);
     }
     ivec4 row = p.rows.at[t];
     if (row.y < 0 || (row.w & ROW_TILED) != 0) { /* dead, or done by tiles */
@@ -193,7 +193,7 @@ void main()
     if (TURNS_WHOLE) {
         turn_heads(row, kv_head, owns_row, last);
     } else {
-        prepare(row, t, kv_head, 0, owns_row, last);
+        prepare(row, t, kv_head, first_head, owns_row, last);
     }
     barrier();
     if (waits) {
@@ -232,5 +232,5 @@ void main()
         }
     }
     join(most, total);
-    conclude(t, kv_head, split, all.n);
+    conclude(t, kv_head, first_head, split, all.n);
 }

@@ -44,10 +44,10 @@ shared uint own_scales[2]; /* halves, of this position's key and value */
 vec4 asked[ROUNDS * QUADS], q_weight[QUADS], k_weight[QUADS], frequency[QUADS];
 
 /* Asks for what turn_heads() needs, before keys and values are asked for. */
-void ask_heads(uint base, uint kv_head)
+void ask_heads(uint base, uint kv_head, uint first_head)
 {
     [[unroll]] for (uint k = 0; k < ROUNDS; k++) {
-        uint from = head_at(base, kv_head, 0, min(gl_SubgroupID + k * SUBGROUPS, HEADS + 1));
+        uint from = head_at(base, kv_head, first_head, min(gl_SubgroupID + k * SUBGROUPS, HEADS + 1));
         [[unroll]] for (uint i = 0; i < QUADS; i++) {
             asked[k * QUADS + i] = F32x4(uint64_t(p.qkv) + 4ul * from).at[gl_SubgroupInvocationID + i * LANES];
         }
