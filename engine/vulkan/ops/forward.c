@@ -103,9 +103,25 @@ static void output(struct forward *f, const struct device_layer *l, uint32_t wid
     product(f, &op, false);
 }
 
-static void attention(struct forward *f, const struct attention_plan *a,
-                      const struct device_layer *l)
+/* Attention of the rows in no tile. */
+static struct attention_op row_attention(const struct forward *f, int layer)
 {
+    const struct attention_plan *a = &f->r.b->plan->layers[layer].attention;
+    const uint32_t n_splits = (uint32_t)f->shape->n_splits;
+    return (struct attention_op){
+        .prep = f->shape->one_row_each,
+        .halves = gemm_wanted(&f->r) && !f->shape->n_tiles && a->n_head * a->d_head % 32 == 0,
+        .n_splits = n_splits,
+        .layer = layer,
+        .merge = f->resident ? record_merge_inside(&f->r, a, n_splits) : 0,
+        .chained = f->chained,
+    };
+}
+
+static void attention(struct forward *f, int layer)
+{
+    const struct attention_plan *a = &f->r.b->plan->layers[layer].attention;
+    const struct device_layer *l = &f->r.b->model.layers[layer];
     if (!f->projected)
         projections(f, l, l->qkv, l->n_qkv, l->b_qkv);
     if (!f->shape->one_row_each) {
@@ -114,12 +130,7 @@ static void attention(struct forward *f, const struct attention_plan *a,
     }
     if (f->shape->n_tiles)
         record_tiled_attention(&f->r, a, l, (uint32_t)f->shape->n_tiles);
-    const uint32_t width = (uint32_t)(a->n_head * a->d_head);
-    const struct attention_op rows = {
-        .prep = f->shape->one_row_each,
-        .halves = gemm_wanted(&f->r) && !f->shape->n_tiles && width % 32 == 0,
-        .n_splits = (uint32_t)f->shape->n_splits,
-    };
+    const struct attention_op rows = row_attention(f, layer);
     if (f->shape->has_untiled)
         record_attention(&f->r, a, l, &rows);
     if (f->shape->n_tiles && kv_type_packed(f->r.b->kv_type)) {
@@ -127,7 +138,7 @@ static void attention(struct forward *f, const struct attention_plan *a,
         record_attention_rotate(&f->r, a);
     }
     if (!f->resident)
-        output(f, l, width, rows.halves);
+        output(f, l, (uint32_t)(a->n_head * a->d_head), rows.halves);
 }
 
 static void delta_net(struct forward *f, const struct delta_net_plan *p,
@@ -221,6 +232,13 @@ static bool resident_fits(const struct forward *f)
 {
     return choice_fits(f) && record_resident_fits(&f->r) &&
            router_fold_fits(&f->r, f->r.b->model.layers);
+}
+
+/* Whether barriers stand between attention and record_resident(). A profile tells operations apart
+ * by them, also where they need none. */
+static bool stands_apart(const struct forward *f)
+{
+    return !f->chained || f->r.b->profile;
 }
 
 /* The norm of the layer that follows, whose cast the last sum of this one does with it. */
@@ -378,6 +396,7 @@ void forward_record_ops(struct forward *f)
         profile_begin(b->profile, f->r.c);
     if ((f->resident = resident_fits(f)))
         record_resident_begin(&f->r);
+    f->chained = f->resident && record_chain_fits(&f->r, (uint32_t)f->shape->n_splits);
     record_embed(&f->r);
     complete(f, "embed", -1);
     for (int i = 0; i < plan->n_layer; i++) {
@@ -386,17 +405,20 @@ void forward_record_ops(struct forward *f)
         f->r.wanted_alone = i + 1 == plan->n_layer && !f->observer;
         f->folded = p->ffn == FFN_MOE && fold_fits(f, l);
         if (p->mixer == MIXER_ATTENTION)
-            attention(f, &p->attention, l);
+            attention(f, i);
         else
             delta_net(f, &p->delta_net, l);
-        complete(f, "after_mixer", i);
+        if (stands_apart(f))
+            complete(f, "after_mixer", i);
+        const struct attention_op rows = row_attention(f, i);
         if ((f->projected = f->resident))
-            record_resident(&f->r, i);
+            record_resident(&f->r, &rows);
         else if (p->ffn == FFN_MOE)
             experts(f, p, l, i);
         else
             feed_forward(f, p, l, i);
-        complete(f, "after_ffn", i);
+        if (stands_apart(f) || i + 1 == plan->n_layer)
+            complete(f, "after_ffn", i);
     }
     for (int32_t first = 0; first < f->shape->n_out; first += STEP_HEAD_ROWS) {
         int32_t n = f->shape->n_out - first;

@@ -104,7 +104,19 @@ struct attention_op {
     bool prep;         /* it also does what rope_kv does */
     bool halves;       /* the result goes to workspace.x_hi, rounded to 16 bits */
     uint32_t n_splits; /* of any row at most; with more than one a second dispatch merges them */
+    int layer;
+    uint32_t merge; /* record_resident() merges them, by this; 0: no */
+    bool chained;   /* no barriers stand between this and the record_resident() of its layer and of
+                       the one before: they wait for each other's counts */
 };
+/* What record_resident() merges a layer's splits by, as SPEC_RESIDENT_MERGE; 0: it does not. */
+uint32_t record_merge_inside(const struct recorder *r, const struct attention_plan *a,
+                             uint32_t n_splits);
+/* Whether attention of all layers can be chained to record_resident(). */
+bool record_chain_fits(const struct recorder *r, uint32_t n_splits);
+/* Workgroups of attention for each split. */
+uint32_t record_attention_groups(const struct recorder *r, const struct attention_plan *a,
+                                 const struct attention_op *op);
 void record_attention(struct recorder *r, const struct attention_plan *a,
                       const struct device_layer *l, const struct attention_op *op);
 /* Whether every attention layer can be done by attn_coop, or by attn_plain where there are no

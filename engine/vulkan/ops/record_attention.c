@@ -151,6 +151,60 @@ uint32_t record_splits(const struct backend *b, int32_t n_rows, int32_t position
     return splits < most ? splits : most;
 }
 
+static struct attention_form form_for(const struct recorder *r, const struct attention_plan *a,
+                                      const struct attention_op *op)
+{
+    /* Many rows make workgroups enough, so that more heads may share what one reads. */
+    const struct backend *b = r->b;
+    const uint32_t deep_splits = r->n_rows < 8 ? b->tuning.deep_splits : b->tuning.unit_splits;
+    const bool deep = op->n_splits >= deep_splits && !b->gpu.caps.software;
+    return units_fit(r, a, op) ? units_form(b, a, r->n_rows, op->n_splits)
+                               : form_of(a, &b->gpu.caps, deep ? MOST_HEADS : FEW_HEADS);
+}
+
+uint32_t record_attention_groups(const struct recorder *r, const struct attention_plan *a,
+                                 const struct attention_op *op)
+{
+    return (uint32_t)a->n_kv_head * form_for(r, a, op).groups;
+}
+
+static bool is_plain(const struct attention_plan *a)
+{
+    return !a->window && !a->output_gate && !a->sinks.at;
+}
+
+uint32_t record_merge_inside(const struct recorder *r, const struct attention_plan *a,
+                             uint32_t n_splits)
+{
+    const struct backend *b = r->b;
+    const bool packed = kv_type_packed(b->kv_type);
+    const uint32_t group = (uint32_t)(a->n_head / a->n_kv_head), quads = (uint32_t)a->d_head / 4,
+                   splits = record_most_splits(b, (int32_t)r->n_rows),
+                   blocks = b->tuning.split_blocks;
+    const struct attention_form f = form_for(r, a, &(struct attention_op){.n_splits = n_splits});
+    /* A subgroup rotates a head. */
+    const bool fits = a->d_head % 4 == 0 && quads < 64 && group < 32 && f.heads < 16 &&
+                      splits < 256 && blocks < 256 &&
+                      (!packed || (quads <= b->gpu.caps.subgroup && !(quads & (quads - 1))));
+    if (n_splits < 2 || !is_plain(a) || !fits)
+        return 0;
+    return splits | blocks << 8 | group << 16 | f.heads << 21 | quads << 25 |
+           (uint32_t)packed << 31;
+}
+
+bool record_chain_fits(const struct recorder *r, uint32_t n_splits)
+{
+    const struct model_plan *plan = r->b->plan;
+    const struct attention_op op = {.n_splits = n_splits};
+    bool fits = true;
+    for (int i = 0; fits && i < plan->n_layer; i++) {
+        const struct attention_plan *a = &plan->layers[i].attention;
+        fits = units_fit(r, a, &op) && is_plain(a) && a->rope.n_dims == UNIT_COLUMNS &&
+               !a->rope.interleaved && (n_splits < 2 || record_merge_inside(r, a, n_splits));
+    }
+    return fits;
+}
+
 #define MERGE_THREADS 256
 
 /* What several splits of a row left, into workspace.attn. */
@@ -198,23 +252,19 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
         .tables = r->b->step.at_tables,
         .kv = l->kv,
         .parts = w->parts,
+        .meetings = w->meetings + (uint64_t)op->layer * RESIDENT_MEETING_WORDS * 4,
         .stride = r->b->sizes.qkv,
         .n_head = (uint32_t)a->n_head,
         .n_kv_head = (uint32_t)a->n_kv_head,
         .q_step = (uint32_t)(a->d_head * (a->output_gate ? 2 : 1)),
         .window = (uint32_t)a->window,
+        .awaited = op->layer > 0 ? r->b->tuning.resident_groups : 0,
         .eps = r->b->plan->norm_eps,
         .rope_scale = a->rope.scale,
         .scale = a->scale,
     };
-    /* Many rows make workgroups enough, so that more heads may share what one reads. */
-    const uint32_t deep_splits =
-        r->n_rows < 8 ? r->b->tuning.deep_splits : r->b->tuning.unit_splits;
-    const bool deep = op->n_splits >= deep_splits && !r->b->gpu.caps.software;
     const bool units = units_fit(r, a, op);
-    const struct attention_form f =
-        units ? units_form(r->b, a, r->n_rows, op->n_splits)
-              : form_of(a, &r->b->gpu.caps, deep ? MOST_HEADS : FEW_HEADS);
+    const struct attention_form f = form_for(r, a, op);
     struct dispatch d = {.shader = !units                              ? "attn"
                                    : r->b->tuning.few == WIDE_EMULATED ? "attn_units_emulated"
                                                                        : "attn_units",
@@ -238,11 +288,12 @@ void record_attention(struct recorder *r, const struct attention_plan *a,
                          .z = r->n_rows};
     spec_rope(r, d.spec, a);
     if (units) {
+        d.spec[SPEC_CHAINED] = op->chained;
         d.spec[SPEC_MATRIX_M] = d.spec[SPEC_MATRIX_K] = MATRIX_SIDE;
         d.spec[SPEC_MATRIX_N] = MATRIX_FEW;
     }
     dispatch_op(r, &d);
-    if (op->n_splits > 1)
+    if (op->n_splits > 1 && !op->merge)
         record_merge(r, a, l, &d);
 }
 

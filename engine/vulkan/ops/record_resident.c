@@ -62,7 +62,7 @@ static uint32_t shared_bytes(const struct backend *b)
 }
 
 #define WEIGHTS 14 /* addresses of a push_resident that count from `weights` */
-#define WORK 7     /* and from `work` */
+#define WORK 8     /* and from `work` */
 
 /* The same addresses in units from the lowest of them; an absent one is 0. False: they are too far
  * apart. */
@@ -91,8 +91,8 @@ static bool addresses_of(const struct backend *b, int index, struct push_residen
         l->wo.plane[0], l->wo.plane[1], l->wo.plane[2], l->router_mixed.plane[0], l->ffn_norm,
         up->plane[0],   up->plane[1],   down->plane[0], down->plane[1],           next->mixer_norm,
         qkv->plane[0],  qkv->plane[1],  qkv->plane[2],  next->router_x.plane[0]};
-    const VkDeviceAddress work[WORK] = {w->attn, w->x,    w->router,  w->h,
-                                        w->qkv,  w->used, w->meetings};
+    const VkDeviceAddress work[WORK] = {w->attn, w->x,    w->router,   w->h,
+                                        w->qkv,  w->used, w->meetings, w->parts};
     uint32_t u[WEIGHTS], k[WORK];
     if (!to_units(weights, u, WEIGHTS, &p->weights) || !to_units(work, k, WORK, &p->work))
         return false;
@@ -103,7 +103,7 @@ static bool addresses_of(const struct backend *b, int index, struct push_residen
     p->mixer_norm = u[9];
     p->qkv_data = u[10], p->qkv_scales = u[11], p->qkv_biases = u[12], p->qkv_extra = u[13];
     p->mixed = k[0], p->x = k[1], p->logits = k[2], p->h = k[3], p->qkv = k[4];
-    p->used = k[5], p->meetings = k[6];
+    p->used = k[5], p->meetings = k[6], p->parts = k[7];
     return true;
 }
 
@@ -129,9 +129,10 @@ void record_resident_begin(struct recorder *r)
         vkCmdFillBuffer(r->c, buffer, offset, bytes, 0);
 }
 
-void record_resident(struct recorder *r, int index)
+void record_resident(struct recorder *r, const struct attention_op *attention)
 {
     const struct backend *b = r->b;
+    const int index = attention->layer;
     const struct device_layer *l = &b->model.layers[index];
     const struct moe_plan *m = &b->plan->layers[index].moe;
     struct push_resident push = {
@@ -152,6 +153,11 @@ void record_resident(struct recorder *r, int index)
     dispatch_spec_format(d.spec, &l->wo);
     dispatch_spec_route(d.spec, m);
     d.spec[SPEC_THREADS] = RESIDENT_THREADS;
+    d.spec[SPEC_RESIDENT_MERGE] = attention->merge;
+    d.spec[SPEC_ATTENDED] =
+        attention->chained
+            ? record_attention_groups(r, &b->plan->layers[index].attention, attention)
+            : 0;
     d.spec[SPEC_LANES] = b->gpu.caps.subgroup;
     d.spec[SPEC_D_MODEL] = l->wo.rows;
     d.spec[SPEC_MIXED_COLS] = l->wo.layout.n_chunk * 32;

@@ -12,5 +12,5 @@
 bool record_resident_fits(const struct recorder *r);
 /* Zeroes the counters, before the first layer. */
 void record_resident_begin(struct recorder *r);
-/* Layer `index` from wo on, and the projections of the one that follows, if any. */
-void record_resident(struct recorder *r, int index);
+/* A layer from wo on, behind its attention, and the projections of the one that follows, if any. */
+void record_resident(struct recorder *r, const struct attention_op *attention);

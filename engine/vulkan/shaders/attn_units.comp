@@ -7,6 +7,7 @@
  * the weights alike, so both count as in f32; keys and values are exact as they are. */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_KHR_memory_scope_semantics : require
 #include "common.glsl"
 #include "rope.glsl"
 #include "kv.glsl"
@@ -20,6 +21,7 @@ layout(constant_id = SPEC_SINKS) const bool SINKS = false;
 layout(constant_id = SPEC_ATTN_THREADS) const uint THREADS = 128; /* the same as constant 0 */
 layout(constant_id = SPEC_HEADS) const uint HEADS = 8;           /* of the workgroup, a power of two */
 layout(constant_id = SPEC_SUBGROUPS) const uint SUBGROUPS = 4;   /* of the workgroup, of the device's size */
+layout(constant_id = SPEC_CHAINED) const bool CHAINED = false;
 layout(constant_id = SPEC_CLUSTER) const uint LANES = 32;        /* threads of a subgroup, 32 at most */
 
 #define PUSH_ATTN
@@ -51,8 +53,9 @@ shared vec4 sums4[WARPS * 8 * D / 4];
 #include "kv_pack.glsl"
 #include "attn/attn_prepare.glsl"
 #include "attn/attn_words.glsl"
-#include "attn/attn_turn.glsl"
 #include "attn/attn_result.glsl"
+#include "attn/attn_turn.glsl"
+#include "attn/attn_chain.glsl"
 
 const uint PIECES = KV_PACKED ? TOKENS / 4 : 8; /* of 16 bytes, of a turn's keys that a thread has; the same of its values */
 uvec4 keys[PIECES], values[PIECES]; /* as stored */
@@ -156,11 +159,11 @@ void conclude(uint t, uint kv_head, uint first_head, uint split, uint n_splits)
     uint parts = parts_at(t * gl_NumWorkGroups.y + gl_WorkGroupID.y);
     [[dont_unroll]] for (uint item = gl_LocalInvocationIndex; item < HEADS * D / 4; item += THREADS) {
         uint h = item / (D / 4);
-        p.parts.at[parts + (split * HEADS + h) * (D / 4) + place_column(h, item % (D / 4)) / 4] = sum_at(item);
+        Shared4(uint64_t(p.parts)).at[parts + (split * HEADS + h) * (D / 4) + place_column(h, item % (D / 4)) / 4] = sum_at(item);
     }
     if (gl_LocalInvocationIndex < HEADS) {
         uint h = gl_LocalInvocationIndex;
-        F32x2(uint64_t(p.parts)).at[parts_tops(parts, split, h)] = vec2(top[h], denominator[h]);
+        Shared2(uint64_t(p.parts)).at[parts_tops(parts, split, h)] = vec2(top[h], denominator[h]);
     }
 }
 
@@ -168,7 +171,10 @@ void main()
 {
     uint split = gl_WorkGroupID.x, t = gl_WorkGroupID.z, kv_head = gl_WorkGroupID.y / GROUPS, first_head = gl_WorkGroupID.y % GROUPS * HEADS;
     if (TURNS_WHOLE) {
-        ask_heads(t * p.stride, kv_head, first_head);
+        ask_turning();
+        if (!CHAINED) {
+            ask_heads(t * p.stride, kv_head, first_head);
+        }
     }
     ivec4 row = p.rows.at[t];
     if (row.y < 0 || (row.w & ROW_TILED) != 0) { /* dead, or done by tiles */
@@ -189,6 +195,10 @@ void main()
     if (!waits) {
         load_keys(block, kv_head, turn_at % TURNS);
         load_values(block, kv_head, turn_at % TURNS);
+    }
+    if (CHAINED) {
+        if (!wait_for_projections()) return;
+        ask_heads(t * p.stride, kv_head, first_head);
     }
     if (TURNS_WHOLE) {
         turn_heads(row, kv_head, owns_row, last);
@@ -233,4 +243,7 @@ void main()
     }
     join(most, total);
     conclude(t, kv_head, first_head, split, all.n);
+    if (CHAINED) {
+        count_attended();
+    }
 }

@@ -63,10 +63,15 @@ PLANES
 #define SPEC_D_FF 1
 #define SPEC_MIXED_COLS 2 /* columns of the mixer's output */
 #define SPEC_QKV_ROWS 3
-#define SPEC_RESIDENT_CODES 4  /* as SPEC_CODES, of the experts */
+#define SPEC_RESIDENT_CODES 4 /* as SPEC_CODES, of the experts */
+#define SPEC_ATTENDED 5 /* workgroups of attention for each split that it waits for; 0: none */
+#define SPEC_RESIDENT_MERGE 31 /* attention's splits, see resident_merge.glsl; 0: merged before */
 #define RESIDENT_UNIT 256      /* bytes; heaps place their parts at multiples of it */
 #define RESIDENT_LINE_WORDS 32 /* counters lie in lines of their own */
-#define RESIDENT_MEETINGS 3    /* of a layer */
+#define RESIDENT_MEETINGS 6    /* of a layer: the first three are resident.comp's own */
+#define RESIDENT_MERGED 3      /* of its workgroups that merge attention's splits */
+#define RESIDENT_ATTENDED 4    /* of attention's workgroups */
+#define RESIDENT_PROJECTED 5   /* of the layer before: attention waits for its projections */
 #define RESIDENT_USED_WORDS 16 /* of a layer */
 
 /* matmul, matmul_plain, matmul_wide */
@@ -141,6 +146,7 @@ PLANES
 #define SPEC_HEADS 14   /* query heads of a workgroup */
 #define SPEC_SUBGROUPS 16
 #define SPEC_ROUND 17
+#define SPEC_CHAINED 19    /* attn_units: it waits for resident.comp, and counts for it */
 #define SPEC_HALVES_OUT 18 /* attn, attn_merge: the result is rounded to halves */
 
 /* heads and rotary embedding (rope.glsl, kv.glsl, kv_packed.glsl) */
@@ -169,4 +175,4 @@ PLANES
 #define SPEC_TOPK_THREADS 2
 #define SPEC_SLICE 3
 
-#define SPEC_END 31 /* the first number that no constant has */
+#define SPEC_END 32 /* the first number that no constant has */

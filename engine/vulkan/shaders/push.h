@@ -204,7 +204,7 @@ PUSH(resident)
     uint wo_data, wo_scales, wo_biases, wo_extra; /* from `weights`; extra: the router's part */
     uint ffn_norm, up_data, up_scales, down_data, down_scales;
     uint mixer_norm, qkv_data, qkv_scales, qkv_biases, qkv_extra; /* of the layer that follows */
-    uint mixed, x, logits, h, qkv, used, meetings;                /* from `work` */
+    uint mixed, x, logits, h, qkv, used, meetings, parts;         /* from `work` */
     uint layer, n_layer;
     float eps, scale;
 }
@@ -269,8 +269,9 @@ PUSH(attn)
     Rows rows;
     I32 tables;
     U32 kv;
-    F32x4 parts; /* of [T, n_kv_head * GROUPS]: attn_splits.glsl's parts_at() */
-    uint stride, n_head, n_kv_head, q_step, window;
+    F32x4 parts;  /* of [T, n_kv_head * GROUPS]: attn_splits.glsl's parts_at() */
+    U32 meetings; /* of resident.comp in this layer */
+    uint stride, n_head, n_kv_head, q_step, window, awaited;
     float eps, rope_scale, scale;
 }
 PUSH_END(attn);

@@ -1,6 +1,6 @@
 #version 460
 /* x += Wo a, x += experts(norm(x)), qkv = Wqkv norm(x) of the layer that follows: all of a row alone that lies between two attentions, in one
- * dispatch. Its workgroups, as many as run at once, wait for each other three times, and ask for the next weights before they wait.
+ * dispatch, also attention's splits merged. Its workgroups, as many as run at once, wait for each other three times, and ask for the next weights before they wait.
  * The router is folded (router_fold.h) and chooses by raw logits; what other dispatches of decoding do in linear, moe_up and moe_down.
  * What a workgroup hands on is written and read past the caches that are not shared (`coherent`), released by one thread's count. A wait
  * that takes too long gives up, and the host does the step again without this shader.
@@ -33,6 +33,7 @@ layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Cou
 #include "resident_parts.glsl"
 #include "resident_norm.glsl"
 #include "resident_experts.glsl"
+#include "resident_merge.glsl"
 
 /* x += Wo a, logits += extra a */
 void output_product()
@@ -42,9 +43,11 @@ void output_product()
     Dense now = dense_load(wo(), min(first_row(), D_MODEL - 1) * MIXED_CHUNKS + min(lane, MIXED_CHUNKS - 1));
     vec4 a[MIXED_LOADS], extra[MIXED_LOADS];
     [[unroll]] for (uint k = 0; k < MIXED_LOADS; k++) {
-        uint i = min(gl_LocalInvocationIndex + k * T, quads - 1);
-        a[k] = F32x4(work_at(p.mixed)).at[i];
-        extra[k] = F32x4(weight_at(p.wo_extra)).at[e * quads + i];
+        extra[k] = F32x4(weight_at(p.wo_extra)).at[e * quads + min(gl_LocalInvocationIndex + k * T, quads - 1)];
+    }
+    wait_for_attention(); /* and so for the logits of the layer before */
+    [[unroll]] for (uint k = 0; k < MIXED_LOADS; k++) {
+        a[k] = Shared4(work_at(p.mixed)).at[min(gl_LocalInvocationIndex + k * T, quads - 1)];
     }
     float before = LOGITS.at[e], part = 0.0;
     [[unroll]] for (uint k = 0; k < MIXED_LOADS; k++) {
@@ -128,5 +131,8 @@ void main()
     if (p.layer + 1 < p.n_layer) {
         count_in(2);
         next_product();
+        if (ATTENDED > 0) {
+            count_in(RESIDENT_MEETINGS + RESIDENT_PROJECTED); /* in the next layer's counters */
+        }
     }
 }

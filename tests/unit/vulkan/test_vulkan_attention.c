@@ -202,37 +202,82 @@ static float value_of_half(uint32_t h)
     return f16_to_f32((uint16_t)h);
 }
 
+#define CHAINED_GROUPS 5u /* workgroups of the layer before, as if it ran by resident.comp */
+
+struct row_way {
+    bool halves;
+    uint32_t split_blocks;
+    bool chained;
+    uint32_t projected; /* those that are done */
+};
+
+/* Returns how many workgroups have counted. */
+static uint32_t run_row(const struct scene *s, const struct row_way *way, struct data *x,
+                        struct rig_span *out)
+{
+    struct err e = {0};
+    set_up(s, x);
+    const size_t n = (size_t)(x->n_head * s->d);
+    *out = rig_take(&rig, n / 2);
+    struct rig_span freq = rig_take(&rig, 64), parts = rig_take(&rig, n * 16 + 64 * 16),
+                    meetings = rig_take(&rig, (size_t)2 * RESIDENT_MEETING_WORDS);
+    const uint32_t *counts = meetings.u + RESIDENT_MEETING_WORDS; /* of layer 1 */
+    meetings.u[RESIDENT_MEETING_WORDS + RESIDENT_PROJECTED * RESIDENT_LINE_WORDS] = way->projected;
+    x->rows.rows[0][3] = 0; /* in no tile */
+    x->plan.rope =
+        (struct rope_plan){.n_dims = s->turns ? s->turns : 2, .scale = 1}; /* which turns nothing */
+    x->layer.inv_freq = freq.at;
+    rig.b.workspace.x_hi = out->at;
+    rig.b.workspace.parts = parts.at;
+    rig.b.workspace.meetings = meetings.at;
+    rig.b.sizes.max_splits = 8;
+    rig.b.sizes.decode_rows = 1;
+    rig.b.tuning.split_blocks = way->split_blocks;
+    rig.b.tuning.resident_groups = CHAINED_GROUPS;
+    struct recorder r = rig_begin(&rig, 1, &e);
+    record_attention(&r, &x->plan, &x->layer,
+                     &(struct attention_op){.prep = true,
+                                            .halves = way->halves,
+                                            .layer = 1,
+                                            .chained = way->chained,
+                                            .n_splits = record_splits(&rig.b, 1, s->start)});
+    rig_end(&r);
+    return counts[RESIDENT_ATTENDED * RESIDENT_LINE_WORDS];
+}
+
+static void check_run(const struct scene *s, const struct row_way *way, struct data *x,
+                      const struct rig_span *out)
+{
+    for (int i = 0; i < x->n_head * s->d && way->halves; i++)
+        x->outs.f[i] = value_of_half(out->u[i / 2] >> (i % 2 * 16) & 0xffff);
+    for (int i = 0; i < s->d; i++) { /* stored as it came */
+        const float v = x->qkv.f[x->n_head * x->q_step + N_KV * s->d + i];
+        assert_true(fabsf(kv_at(s, x, s->start, 1, 0, i) - v) <= fabsf(v) / 1024);
+    }
+    compare(s, x);
+}
+
 /* A decode row, which stores its own key and value: compare() finds them in the cache. */
 static void check_row(const struct scene *s, bool halves, uint32_t split_blocks)
 {
+    const struct row_way way = {.halves = halves, .split_blocks = split_blocks};
     struct data x;
-    struct err e = {0};
-    set_up(s, &x);
-    const size_t n = (size_t)(x.n_head * s->d);
-    struct rig_span out = rig_take(&rig, n / 2), freq = rig_take(&rig, 64),
-                    parts = rig_take(&rig, n * 16 + 64 * 16);
-    x.rows.rows[0][3] = 0; /* in no tile */
-    x.plan.rope =
-        (struct rope_plan){.n_dims = s->turns ? s->turns : 2, .scale = 1}; /* which turns nothing */
-    x.layer.inv_freq = freq.at;
-    rig.b.workspace.x_hi = out.at;
-    rig.b.workspace.parts = parts.at;
-    rig.b.sizes.max_splits = 8;
-    rig.b.sizes.decode_rows = 1;
-    rig.b.tuning.split_blocks = split_blocks;
-    struct recorder r = rig_begin(&rig, 1, &e);
-    record_attention(&r, &x.plan, &x.layer,
-                     &(struct attention_op){.prep = true,
-                                            .halves = halves,
-                                            .n_splits = record_splits(&rig.b, 1, s->start)});
-    rig_end(&r);
-    for (size_t i = 0; i < n && halves; i++)
-        x.outs.f[i] = value_of_half(out.u[i / 2] >> (i % 2 * 16) & 0xffff);
-    for (int i = 0; i < s->d; i++) { /* stored as it came */
-        const float v = x.qkv.f[x.n_head * x.q_step + N_KV * s->d + i];
-        assert_true(fabsf(kv_at(s, &x, s->start, 1, 0, i) - v) <= fabsf(v) / 1024);
-    }
-    compare(s, &x);
+    struct rig_span out;
+    assert_int_equal(run_row(s, &way, &x, &out), 0);
+    check_run(s, &way, &x, &out);
+}
+
+/* All its workgroups count, but none where what they wait for does not come. */
+static void check_chained(const struct scene *s, uint32_t split_blocks, uint32_t n)
+{
+    struct row_way way = {
+        .split_blocks = split_blocks, .chained = true, .projected = CHAINED_GROUPS - 1};
+    struct data x;
+    struct rig_span out;
+    assert_int_equal(run_row(s, &way, &x, &out), 0);
+    way.projected++;
+    assert_int_equal(run_row(s, &way, &x, &out), n);
+    check_run(s, &way, &x, &out);
 }
 
 static void test_rows(void **state)
@@ -292,6 +337,8 @@ static void test_rows_on_units(void **state)
     check_row(&alone, false, 1);
     check_row(&windowed, false, 2);
     check_row(&own, true, 2);
+    check_chained(&turning, 2, 4 * N_KV); /* splits */
+    check_chained(&turning, 8, 4 * N_KV); /* an only split, pairs of heads */
     units_end();
 }
 

@@ -125,13 +125,13 @@ void count_in(uint meeting)
 
 /* Formally an acquire is missing, which would cost 2 % of a step on an H100. NVIDIA's devices, which alone come here, begin `coherent` loads that
  * stand behind the barrier only after it, and results are as exact without. */
-void wait_for_all(uint meeting)
+void wait_for(uint meeting, uint n)
 {
     Counter count = meeting_of(meeting);
     if (gl_LocalInvocationIndex == 0) {
         bool all = false, given_up = false;
         for (uint polls = 1; !all && !given_up && polls <= MOST_POLLS; polls++) { /* a software device ends a loop before that */
-            all = atomicLoad(count.at[0], gl_ScopeDevice, 0, gl_SemanticsRelaxed) >= gl_NumWorkGroups.x;
+            all = atomicLoad(count.at[0], gl_ScopeDevice, 0, gl_SemanticsRelaxed) >= n;
             given_up = polls % 64 == 0 && atomicLoad(GAVE_UP, gl_ScopeDevice, 0, gl_SemanticsRelaxed) != 0;
         }
         if (!all) {
@@ -139,4 +139,9 @@ void wait_for_all(uint meeting)
         }
     }
     barrier();
+}
+
+void wait_for_all(uint meeting)
+{
+    wait_for(meeting, gl_NumWorkGroups.x);
 }

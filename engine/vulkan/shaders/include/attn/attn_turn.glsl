@@ -43,15 +43,20 @@ void turn_quads(inout vec4 v[QUADS], vec4 angle_cos[QUADS], vec4 angle_sin[QUADS
 shared uint own_scales[2]; /* halves, of this position's key and value */
 vec4 asked[ROUNDS * QUADS], q_weight[QUADS], k_weight[QUADS], frequency[QUADS];
 
-/* Asks for what turn_heads() needs, before keys and values are asked for. */
+/* Asks for the heads that turn_heads() turns: past the caches that are not shared, since nobody may have emptied them (attn_chain.glsl). */
 void ask_heads(uint base, uint kv_head, uint first_head)
 {
     [[unroll]] for (uint k = 0; k < ROUNDS; k++) {
         uint from = head_at(base, kv_head, first_head, min(gl_SubgroupID + k * SUBGROUPS, HEADS + 1));
         [[unroll]] for (uint i = 0; i < QUADS; i++) {
-            asked[k * QUADS + i] = F32x4(uint64_t(p.qkv) + 4ul * from).at[gl_SubgroupInvocationID + i * LANES];
+            asked[k * QUADS + i] = Shared4(uint64_t(p.qkv) + 4ul * from).at[gl_SubgroupInvocationID + i * LANES];
         }
     }
+}
+
+/* And for what it turns them with. */
+void ask_turning()
+{
     [[unroll]] for (uint i = 0; i < QUADS; i++) {
         uint quad = gl_SubgroupInvocationID + i * LANES;
         if (HEAD_NORM) {
