@@ -39,13 +39,18 @@ int demo_close(void **state)
     return 0;
 }
 
-struct backend *demo_backend(const struct backend_params *p)
+struct backend *plan_backend(const struct model_plan *plan, const struct backend_params *p)
 {
     struct err e = {0};
-    struct backend *b = vulkan_backend.open(model_plan(model), p, &e);
+    struct backend *b = vulkan_backend.open(plan, p, &e);
     if (!b)
         fail_msg("%s", e.text);
     return b;
+}
+
+struct backend *demo_backend(const struct backend_params *p)
+{
+    return plan_backend(model_plan(model), p);
 }
 
 void demo_step(struct backend *b, const struct step_sequence *q, int32_t n, struct step_row *rows)

@@ -11,7 +11,8 @@ bool demo_usable(void);
 /* Of a group of tests: the model. */
 int demo_open(void **state);
 int demo_close(void **state);
-/* Never NULL: the test fails. */
+/* Never NULL: the test fails. Of a plan, or of the model's. */
+struct backend *plan_backend(const struct model_plan *plan, const struct backend_params *p);
 struct backend *demo_backend(const struct backend_params *p);
 /* A step of n sequences; the test fails where it does. */
 void demo_step(struct backend *b, const struct step_sequence *q, int32_t n, struct step_row *rows);

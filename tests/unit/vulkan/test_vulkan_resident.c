@@ -60,7 +60,7 @@ static void take(struct way way, struct seen *s)
     static const int32_t blocks[N_BLOCKS] = {2, 0, 1};
     const int32_t prompt = way.deep ? DEEP : PROMPT;
     int32_t tokens[DEEP + STEPS];
-    struct backend *b = demo_backend(&p);
+    struct backend *b = plan_backend(plan, &p);
     assert_true(plan->n_vocab <= MAX_VOCAB && plan->n_layer <= MAX_LAYERS);
     set_groups(b, way.groups);
     part.n_layer -= way.left_out;
