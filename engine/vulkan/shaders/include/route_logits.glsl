@@ -9,13 +9,22 @@ bool by_logits()
 const uint LOGIT_PARTS = gl_WorkGroupSize.x >= 4 * N_EXPERT ? 4 : gl_WorkGroupSize.x >= 2 * N_EXPERT ? 2 : 1;
 shared float chosen_logit[N_USED];
 
+/* Whole numbers in the order of logits: comparing them takes fewer instructions where equal ones have an order too. */
+int logit_key(float v)
+{
+    int bits = v == 0.0 ? 0 : floatBitsToInt(v);
+    return bits ^ (bits >> 31 & 0x7fffffff);
+}
+
 /* Puts this thread's logit where all see it. Places that no rank fills, because logits are no numbers, keep an expert that exists. A
  * barrier comes before any use. */
 void logits_put(float logit)
 {
     uint i = gl_LocalInvocationIndex;
     if (i < EXPERTS4 * 4) {
-        route_score(i) = i < N_EXPERT ? logit : -3.0e38;
+        float v = i < N_EXPERT ? logit : -3.0e38;
+        route_score(i) = v;
+        route_logit(i) = intBitsToFloat(logit_key(v));
     }
     if (i < N_USED) {
         chosen_id[i] = int(i);
@@ -30,11 +39,18 @@ void logits_choose()
     if (e >= N_EXPERT) {
         return;
     }
-    float s = route_score(e);
+    int s = floatBitsToInt(route_logit(e));
     [[dont_unroll]] for (uint i = part; i < EXPERTS4; i += LOGIT_PARTS) {
-        vec4 o = route_score4[i];
+        ivec4 o = floatBitsToInt(route_logit4[i]);
+        int least = i < e / 4 ? s : s + 1; /* equal ones before it come first */
         [[unroll]] for (uint j = 0; j < 4; j++) {
-            rank += o[j] > s || (o[j] == s && i * 4 + j < e) ? 1 : 0;
+            rank += o[j] >= least ? 1 : 0;
+        }
+    }
+    if (part == 0) { /* those beside it */
+        ivec4 o = floatBitsToInt(route_logit4[e / 4]);
+        [[unroll]] for (uint j = 0; j < 3; j++) {
+            rank += j < e % 4 && o[j] == s ? 1 : 0;
         }
     }
     [[unroll]] for (uint by = 1; by < LOGIT_PARTS; by *= 2) {
@@ -42,7 +58,7 @@ void logits_choose()
     }
     if (rank < N_USED && part == 0) {
         chosen_id[rank] = int(e);
-        chosen_logit[rank] = s;
+        chosen_logit[rank] = route_score(e);
     }
 }
 
