@@ -13,6 +13,7 @@
 #define STEP_PADDING (-1)      /* position of a row that only pads the batch */
 #define USED_WORDS SLOT_USED_WORDS
 #define RESIDENT_MEETING_WORDS (RESIDENT_MEETINGS * RESIDENT_LINE_WORDS) /* of a layer */
+#define RESIDENT_WORDS (RESIDENT_MEETING_WORDS + RESIDENT_ADVANCED_WORDS + RESIDENT_MIXER_WORDS)
 
 struct workspace { /* device addresses; sizes for max_rows rows; rows are multiples of 32 floats,
                       padding zero */
@@ -28,7 +29,9 @@ struct workspace { /* device addresses; sizes for max_rows rows; rows are multip
     VkDeviceAddress h_shared;     /* [rows, d_ff of the shared expert] */
     VkDeviceAddress used;         /* [n_layer, USED_WORDS] experts that the step read; then a word:
                                      resident.comp gave up */
-    VkDeviceAddress meetings;     /* [n_layer, RESIDENT_MEETING_WORDS] counters of resident.comp */
+    VkDeviceAddress meetings;     /* [n_layer, RESIDENT_MEETING_WORDS] counters of resident.comp;
+                                     then [n_layer, RESIDENT_ADVANCED_WORDS] and
+                                     [n_layer, RESIDENT_MIXER_WORDS] */
     VkDeviceAddress logits;       /* [STEP_HEAD_ROWS, n_vocab] */
     VkDeviceAddress candidates, candidate_ids, stats; /* first half of top */
     /* only where products go to the matrix units */
@@ -96,6 +99,7 @@ struct step_shape {        /* what a recorded step depends on */
     bool has_untiled;      /* some rows are in no tile */
     int32_t n_splits;      /* of the context of a row in no tile, at most; rounded up */
     bool full_logits;      /* whole logits are copied out */
+    bool again;            /* resident.comp gave it up: states that it advanced stay */
 };
 
 struct recorded_step {

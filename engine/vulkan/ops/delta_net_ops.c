@@ -28,12 +28,8 @@ static uint32_t share_of(const struct recorder *r)
     return subgroup < DELTA_SHARE ? subgroup : DELTA_SHARE;
 }
 
-/* Workgroups are whole subgroups; threads without a value only help to sum. */
-static void spec_delta_net(const struct recorder *r, uint32_t *spec, uint32_t threads,
-                           const struct delta_net_plan *p)
+void delta_net_spec(const struct recorder *r, uint32_t *spec, const struct delta_net_plan *p)
 {
-    uint32_t subgroup = r->b->gpu.caps.subgroup;
-    spec[SPEC_THREADS] = divide_up(threads, subgroup) * subgroup;
     spec[SPEC_DELTA_SHARE] = share_of(r);
     spec[SPEC_DK] = (uint32_t)p->d_k;
     spec[SPEC_DV] = (uint32_t)p->d_v;
@@ -41,6 +37,15 @@ static void spec_delta_net(const struct recorder *r, uint32_t *spec, uint32_t th
     spec[SPEC_TILED] = p->tiled_heads;
     spec[SPEC_N_K] = (uint32_t)p->n_k_head;
     spec[SPEC_N_V] = (uint32_t)p->n_v_head;
+}
+
+/* Workgroups are whole subgroups; threads without a value only help to sum. */
+static void spec_delta_net(const struct recorder *r, uint32_t *spec, uint32_t threads,
+                           const struct delta_net_plan *p)
+{
+    const uint32_t subgroup = r->b->gpu.caps.subgroup;
+    spec[SPEC_THREADS] = divide_up(threads, subgroup) * subgroup;
+    delta_net_spec(r, spec, p);
 }
 
 static uint32_t z_at(const struct delta_net_plan *p)
@@ -60,7 +65,7 @@ static VkDeviceAddress outs_of(const struct recorder *r, bool halves)
 }
 
 static void record_step(struct recorder *r, const struct delta_net_plan *p,
-                        const struct device_layer *l, bool halves)
+                        const struct device_layer *l, bool halves, VkDeviceAddress advanced)
 {
     const struct device_delta_net *d = &l->delta_net;
     const struct step_memory *s = &r->b->step;
@@ -74,6 +79,7 @@ static void record_step(struct recorder *r, const struct delta_net_plan *p,
         .outs = outs_of(r, halves),
         .rows = s->at_rows,
         .runs = s->at_runs,
+        .advanced = advanced,
         .state_bytes = delta_net_state_bytes(p),
         .stride = r->b->sizes.qkv,
         .z_at = z_at(p),
@@ -88,6 +94,7 @@ static void record_step(struct recorder *r, const struct delta_net_plan *p,
                            .z = 1};
     spec_delta_net(r, one.spec, share_of(r) * (uint32_t)p->d_v / DELTA_COLUMNS, p);
     one.spec[SPEC_DELTA_HALVES] = halves;
+    one.spec[SPEC_DELTA_AGAIN] = advanced != 0;
     dispatch_op(r, &one);
 }
 
@@ -171,10 +178,11 @@ static void record_norm(struct recorder *r, const struct delta_net_plan *p,
 }
 
 void delta_net_record(struct recorder *r, const struct delta_net_plan *p,
-                      const struct device_layer *l, uint32_t n_sequences, bool halves)
+                      const struct device_layer *l, uint32_t n_sequences, bool halves,
+                      VkDeviceAddress advanced)
 {
     if (!n_sequences) {
-        record_step(r, p, l, halves);
+        record_step(r, p, l, halves, advanced);
         return;
     }
     record_conv(r, p, l);

@@ -10,9 +10,13 @@ int32_t delta_net_channels(const struct delta_net_plan *p);
 uint64_t delta_net_state_bytes(const struct delta_net_plan *p);
 /* Reads workspace.qkv (q, k, v, z, a, b of each row) and writes workspace.attn, or x_hi in halves,
  * without a barrier after it. n_sequences: of the step, rounded up; 0: each row is its sequence's
- * only one. */
+ * only one. advanced: pieces of the state that are a step further, record_resident_advanced(); 0:
+ * none. */
 void delta_net_record(struct recorder *r, const struct delta_net_plan *p,
-                      const struct device_layer *l, uint32_t n_sequences, bool halves);
+                      const struct device_layer *l, uint32_t n_sequences, bool halves,
+                      VkDeviceAddress advanced);
+/* The constants of DeltaNet's shaders but SPEC_THREADS. */
+void delta_net_spec(const struct recorder *r, uint32_t *spec, const struct delta_net_plan *p);
 /* Converts a state read back from the device to the published order: heads as in the Hugging Face
  * file, conv [channels, n_conv - 1] with the oldest input first, recurrent [n_v_head, d_k, d_v].
  * n_past: tokens that the state has seen. */

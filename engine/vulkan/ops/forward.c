@@ -103,11 +103,14 @@ static void output(struct forward *f, const struct device_layer *l, uint32_t wid
     product(f, &op, false);
 }
 
-/* Attention of the rows in no tile. */
+/* Attention of the rows in no tile; of a recurrent layer its number alone. */
 static struct attention_op row_attention(const struct forward *f, int layer)
 {
-    const struct attention_plan *a = &f->r.b->plan->layers[layer].attention;
+    const struct layer_plan *p = &f->r.b->plan->layers[layer];
+    const struct attention_plan *a = &p->attention;
     const uint32_t n_splits = (uint32_t)f->shape->n_splits;
+    if (p->mixer != MIXER_ATTENTION)
+        return (struct attention_op){.layer = layer};
     return (struct attention_op){
         .prep = f->shape->one_row_each,
         .halves = gemm_wanted(&f->r) && !f->shape->n_tiles && a->n_head * a->d_head % 32 == 0,
@@ -144,10 +147,15 @@ static void attention(struct forward *f, int layer)
 static void delta_net(struct forward *f, const struct delta_net_plan *p,
                       const struct device_layer *l)
 {
-    projections(f, l, l->delta_net.in, l->delta_net.n_in, NULL);
+    const struct backend *b = f->r.b;
     const bool halves = gemm_wanted(&f->r);
-    delta_net_record(&f->r, p, l, (uint32_t)f->shape->n_sequences, halves);
-    output(f, l, (uint32_t)(p->n_v_head * p->d_v), halves);
+    if (f->projected) /* and what follows of the mixer is done too */
+        return;
+    projections(f, l, l->delta_net.in, l->delta_net.n_in, NULL);
+    delta_net_record(&f->r, p, l, (uint32_t)f->shape->n_sequences, halves,
+                     f->shape->again ? record_resident_advanced(b, (int)(l - b->model.layers)) : 0);
+    if (!f->resident)
+        output(f, l, (uint32_t)(p->n_v_head * p->d_v), halves);
 }
 
 /* The first row's logit of the shared expert's gate, behind those of the experts. */
@@ -408,7 +416,7 @@ void forward_record_ops(struct forward *f)
             attention(f, i);
         else
             delta_net(f, &p->delta_net, l);
-        if (stands_apart(f))
+        if (stands_apart(f) && (!f->projected || p->mixer == MIXER_ATTENTION))
             complete(f, "after_mixer", i);
         const struct attention_op rows = row_attention(f, i);
         if ((f->projected = f->resident))

@@ -12,7 +12,8 @@ struct forward {
     bool folded;    /* the layer's router is in the products around its mixer: router_fold.h */
     bool resident;  /* wo, experts and the next projections go together: record_resident.h */
     bool chained;   /* and wait for attention, as it does for them, without barriers */
-    bool projected; /* the layer's projections are there already */
+    bool projected; /* the layer's projections are there already, of a recurrent one its mixer's
+                       output */
     bool x_cast;    /* workspace.x_hi has x already, as the next projections want it */
     forward_observer observer; /* NULL: none */
     void *observer_context;

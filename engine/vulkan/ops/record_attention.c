@@ -199,8 +199,9 @@ bool record_chain_fits(const struct recorder *r, uint32_t n_splits)
     bool fits = true;
     for (int i = 0; fits && i < plan->n_layer; i++) {
         const struct attention_plan *a = &plan->layers[i].attention;
-        fits = units_fit(r, a, &op) && is_plain(a) && a->rope.n_dims == UNIT_COLUMNS &&
-               !a->rope.interleaved && (n_splits < 2 || record_merge_inside(r, a, n_splits));
+        fits = plan->layers[i].mixer == MIXER_ATTENTION && units_fit(r, a, &op) && is_plain(a) &&
+               a->rope.n_dims == UNIT_COLUMNS && !a->rope.interleaved &&
+               (n_splits < 2 || record_merge_inside(r, a, n_splits));
     }
     return fits;
 }

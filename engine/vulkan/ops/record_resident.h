@@ -1,9 +1,9 @@
-/* Steps of a row alone: all that lies between two attentions, wo, the experts and the next layer's
- * projections, in one dispatch whose workgroups wait for each other (shaders/resident.comp). A
- * boundary between dispatches costs more than such a wait, and the next weights are asked for
- * before it. The workgroups must all run at once: tuning.resident_groups says how many do. Where
- * they do not, a wait ends after a while and says so behind result.used; the step is done again
- * without. */
+/* Steps of a row alone: all that lies between two mixers, wo, the experts and the next layer's
+ * projections, and that layer's DeltaNet as well, in one dispatch whose workgroups wait for each
+ * other (shaders/resident.comp). A boundary between dispatches costs more than such a wait, and the
+ * next weights are asked for before it. The workgroups must all run at once: tuning.resident_groups
+ * says how many do. Where they do not, a wait ends after a while and says so behind result.used;
+ * the step is done again without. */
 #pragma once
 #include "engine/vulkan/ops/record.h"
 
@@ -12,5 +12,9 @@
 bool record_resident_fits(const struct recorder *r);
 /* Zeroes the counters, before the first layer. */
 void record_resident_begin(struct recorder *r);
-/* A layer from wo on, behind its attention, and the projections of the one that follows, if any. */
+/* A layer from wo on, behind its attention, and the projections of the one that follows, if any,
+ * with its mixer if that is recurrent. Of a recurrent layer `attention` names the layer alone. */
 void record_resident(struct recorder *r, const struct attention_op *attention);
+/* Words of a layer, one for each piece of its state that a step has advanced before it was given
+ * up. */
+VkDeviceAddress record_resident_advanced(const struct backend *b, int index);

@@ -158,7 +158,7 @@ static bool shape_equal(const struct step_shape *a, const struct step_shape *b)
     return a->n_rows == b->n_rows && a->n_out == b->n_out && a->n_tiles == b->n_tiles &&
            a->n_sequences == b->n_sequences && a->one_row_each == b->one_row_each &&
            a->has_untiled == b->has_untiled && a->n_splits == b->n_splits &&
-           a->full_logits == b->full_logits;
+           a->full_logits == b->full_logits && a->again == b->again;
 }
 
 static VkCommandBuffer recorded(struct backend *b, const struct step_shape *s, struct err *e)
@@ -202,10 +202,11 @@ static bool gave_up(const struct backend *b)
     return b->result.used[(size_t)b->plan->n_layer * USED_WORDS] != 0;
 }
 
-/* A step that gave up has left nothing that another run of it does not write again: it has no
- * recurrent states. */
-static bool run_whole(struct backend *b, const struct step_shape *shape, struct err *e)
+/* A step that gave up has left nothing that another run of it does not write again, but for
+ * recurrent states that it has advanced, which that run knows. */
+static bool run_whole(struct backend *b, const struct step_shape *first, struct err *e)
 {
+    struct step_shape of = *first, *shape = &of;
     bool ok, again;
     do {
         VkCommandBuffer c = b->profile ? forward_record(b, shape, e) : recorded(b, shape, e);
@@ -213,8 +214,10 @@ static bool run_whole(struct backend *b, const struct step_shape *shape, struct 
         if (b->profile) /* with timestamps: not for later steps */
             gpu_command_free(&b->gpu, &c);
         again = ok && gave_up(b) && b->tuning.resident_groups;
-        if (again)
+        if (again) {
             leave_resident(b);
+            shape->again = true;
+        }
     } while (again);
     return ok;
 }

@@ -98,7 +98,7 @@ bool workspace_plan(struct backend *b, struct err *e)
               plan_clear(h, &w->h, rows * s->h + 64, e) &&
               plan_clear(h, &w->h_shared, rows * s->h_shared + 64, e) &&
               plan_clear(h, &w->used, (uint64_t)b->plan->n_layer * USED_WORDS + 1, e) &&
-              plan_clear(h, &w->meetings, (uint64_t)b->plan->n_layer * RESIDENT_MEETING_WORDS, e) &&
+              plan_clear(h, &w->meetings, (uint64_t)b->plan->n_layer * RESIDENT_WORDS, e) &&
               plan_clear(h, &w->logits, heads * (uint64_t)b->plan->n_vocab, e) &&
               plan_clear(h, &w->candidates, heads * slices * BACKEND_MAX_TOP, e) &&
               plan_clear(h, &w->candidate_ids, heads * slices * BACKEND_MAX_TOP, e) &&

@@ -2,11 +2,14 @@
 /* delta_conv, delta_scan and delta_norm of one row per sequence at once, with the same order of additions
  * x [T, stride]: q [N_K, DK], k, v [N_V, DV], z, a [N_V], b [N_V]; outs [T, N_V, DV]
  * Gated DeltaNet, decode: every row is its sequence's only one in the step.
+ * AGAIN: the step was begun by resident.comp, which has advanced some pieces of the state; of these only the output is made.
  * Grid (N_V, T); one workgroup of SHARE DV / COLUMNS threads per value head. */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "common.glsl"
 #include "delta.glsl"
+
+layout(constant_id = SPEC_DELTA_AGAIN) const bool AGAIN = false;
 
 #define PUSH_DELTA_STEP
 #include "push.h"
@@ -51,8 +54,11 @@ void main()
     F32x4 state = F32x4(base + 4ul * (CONV * CHANNELS + head * DV * DK));
     F32 x = F32(uint64_t(p.x) + 4ul * t * p.stride);
     Column c[COLUMNS];
+    bool advanced[COLUMNS];
     [[unroll]] for (uint i = 0; i < COLUMNS; i++) {
-        column_load(c[i], state, own + i * (DV / COLUMNS), lane, row.y == 0);
+        uint column = own + i * (DV / COLUMNS);
+        advanced[i] = AGAIN && p.advanced.at[head * PIECES + column / PIECE] != 0;
+        column_load(c[i], state, column, lane, row.y == 0 && !advanced[i]);
     }
     vec2 gate = gates(x.at[p.gates_at + head], x.at[p.gates_at + N_V + head], p.a_log.at[head], p.dt_bias.at[head]);
     uint own4 = min(tid, DV / 4 - 1); /* what the norm needs */
@@ -74,7 +80,7 @@ void main()
     }
     [[unroll]] for (uint i = 0; i < COLUMNS; i++) {
         uint column = own + i * (DV / COLUMNS);
-        float o = recur(c[i], keys, queries, value4[column / 4][column % 4], gate);
+        float o = recur(c[i], keys, queries, value4[column / 4][column % 4], advanced[i] ? vec2(1.0, 0.0) : gate);
         if (lane == 0) {
             out4[column / 4][column % 4] = o;
         }

@@ -59,20 +59,24 @@ PLANES
 #define SPEC_UNITS_DEPTH 4
 #define SPEC_UNITS_D_MODEL 14
 
-/* resident, which also has those of the choice of experts and of moe_up */
-#define SPEC_D_FF 1
-#define SPEC_MIXED_COLS 2 /* columns of the mixer's output */
-#define SPEC_QKV_ROWS 3
-#define SPEC_RESIDENT_CODES 4 /* as SPEC_CODES, of the experts */
-#define SPEC_ATTENDED 5 /* workgroups of attention for each split that it waits for; 0: none */
-#define SPEC_RESIDENT_MERGE 31 /* attention's splits, see resident_merge.glsl; 0: merged before */
-#define RESIDENT_UNIT 256      /* bytes; heaps place their parts at multiples of it */
-#define RESIDENT_LINE_WORDS 32 /* counters lie in lines of their own */
-#define RESIDENT_MEETINGS 6    /* of a layer: the first three are resident.comp's own */
-#define RESIDENT_MERGED 3      /* of its workgroups that merge attention's splits */
-#define RESIDENT_ATTENDED 4    /* of attention's workgroups */
-#define RESIDENT_PROJECTED 5   /* of the layer before: attention waits for its projections */
-#define RESIDENT_USED_WORDS 16 /* of a layer */
+/* resident, which also has those of the choice of experts and of DeltaNet */
+#define SPEC_D_FF 9
+#define SPEC_MIXED_COLS 10          /* columns of the mixer's output */
+#define SPEC_RESIDENT_CODES 11      /* as SPEC_CODES, of the experts */
+#define SPEC_RESIDENT_LOGITS 12     /* rows of the router for a workgroup beside each product */
+#define SPEC_RESIDENT_SHARED 13     /* there is a shared expert, with a gate */
+#define SPEC_RESIDENT_DELTA 14      /* there are recurrent layers */
+#define RESIDENT_UNIT 256           /* bytes; heaps place their parts at multiples of it */
+#define RESIDENT_LINE_WORDS 32      /* counters lie in lines of their own */
+#define RESIDENT_MEETINGS 7         /* of a layer: the first four are resident.comp's own */
+#define RESIDENT_MERGED 4           /* of its workgroups that merge attention's splits */
+#define RESIDENT_ATTENDED 5         /* of attention's workgroups */
+#define RESIDENT_PROJECTED 6        /* of the layer before: attention waits for its projections */
+#define RESIDENT_USED_WORDS 16      /* of a layer */
+#define RESIDENT_ADVANCED_WORDS 256 /* of a layer: pieces of its state that are a step further */
+#define RESIDENT_MIXER_WORDS 12     /* of a layer: addresses of its DeltaNet */
+#define RESIDENT_LACKS_NORM 1       /* the mixer's output, which is this layer's */
+#define RESIDENT_NEXT_DELTA 2       /* the layer that follows is recurrent */
 
 /* matmul, matmul_plain, matmul_wide */
 #define SPEC_TILE_M 1
@@ -169,10 +173,24 @@ PLANES
 #define DELTA_THREADS 128   /* of delta_conv, delta_norm: four channels each */
 #define SPEC_DELTA_HALVES 7 /* delta_norm, delta_step: the result is rounded to halves */
 #define SPEC_DELTA_SHARE 8  /* threads that share a column here: 8 or 4 */
+#define SPEC_DELTA_AGAIN 9  /* delta_step: what resident.comp has advanced stays as it is */
 
 /* topk */
 #define SPEC_MERGE 1
 #define SPEC_TOPK_THREADS 2
 #define SPEC_SLICE 3
 
-#define SPEC_END 32 /* the first number that no constant has */
+/* resident: where activations lie, in units of RESIDENT_UNIT */
+#define SPEC_AT_MIXED 31
+#define SPEC_AT_X 32
+#define SPEC_AT_LOGITS 33
+#define SPEC_AT_H 34
+#define SPEC_AT_QKV 35
+#define SPEC_AT_USED 36
+#define SPEC_AT_MEETINGS 37
+#define SPEC_AT_SQUARES 38
+#define SPEC_AT_PARTS 39
+#define SPEC_ATTENDED 40 /* workgroups of attention for each split that it waits for; 0: none */
+#define SPEC_RESIDENT_MERGE 41 /* attention's splits, see resident_merge.glsl; 0: merged before */
+
+#define SPEC_END 42 /* the first number that no constant has */

@@ -197,15 +197,17 @@ PUSH_END(moe_down);
 #if defined(__STDC__) || defined(PUSH_RESIDENT)
 PUSH(resident)
 {
-    /* Too many addresses for what every device has: most are in units of RESIDENT_UNIT bytes from
-     * one of these two. */
+    /* So many addresses that those of weights are in units of RESIDENT_UNIT bytes from one of
+     * these, and those of activations, which are the same for all layers, in constants. */
     uint64_t weights, work;
     Rows token_rows;
-    uint wo_data, wo_scales, wo_biases, wo_extra; /* from `weights`; extra: the router's part */
+    uint wo_data, wo_scales, wo_biases, wo_extra; /* extra: the router's part */
     uint ffn_norm, up_data, up_scales, down_data, down_scales;
+    uint shared_up_data, shared_up_scales, shared_up_biases;
+    uint shared_down_data, shared_down_scales, shared_down_biases;
     uint mixer_norm, qkv_data, qkv_scales, qkv_biases, qkv_extra; /* of the layer that follows */
-    uint mixed, x, logits, h, qkv, used, meetings, parts;         /* from `work` */
-    uint layer, n_layer;
+    uint layer, n_layer, qkv_rows;
+    uint mixers; /* RESIDENT_LACKS_NORM, RESIDENT_NEXT_DELTA */
     float eps, scale;
 }
 PUSH_END(resident);
@@ -359,6 +361,7 @@ PUSH(delta_step)
     F32 outs;
     Rows rows;
     Runs runs;
+    U32 advanced; /* of the layer, with SPEC_DELTA_AGAIN */
     uint64_t state_bytes;
     uint stride, z_at, gates_at;
     float eps;

@@ -15,6 +15,7 @@ layout(constant_id = SPEC_DELTA_HALVES) const bool HALVES = false; /* what leave
 layout(constant_id = SPEC_DELTA_SHARE) const uint SHARE = 8; /* or 4, of a subgroup that has no more */
 const uint K4 = DK / (4 * SHARE); /* 4-vectors of a column that one thread holds */
 const uint CHANNELS = 2 * N_K * DK + N_V * DV;
+const uint PIECE = 4 * SHARE, PIECES = DV / PIECE; /* columns of a head's piece in resident.comp, pieces of a head */
 
 /* Rows of the step: the state's index, rows before it of the same sequence in this step. */
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer Runs { ivec2 at[]; };
@@ -38,30 +39,47 @@ uint key_head_of(uint head)
     return TILED ? head % N_K : head / (N_V / N_K);
 }
 
-/* The convolution of four neighbouring channels of a row, and silu. x: the row; rows of the same sequence lie `stride` floats
- * apart before it, `before` of them in this step; older inputs are in the ring. */
-vec4 convolve(F32 x, uint stride, F32 ring, F32 weight, uint channel, int position, uint before)
+/* What the convolution multiplies four neighbouring channels by, the newest input's last. */
+void taps_load(F32 weight, uint channel, out vec4 tap[CONV])
 {
-    vec4 past[CONV], tap[CONV]; /* all on their way together */
-    [[unroll]] for (uint i = 0; i < CONV; i++) {
-        past[i] = vec4(0.0);
-        if (i <= before) {
-            past[i] = F32x4(uint64_t(x) - 4ul * i * stride).at[channel / 4];
-        } else if (position >= int(i)) {
-            past[i] = F32x4(ring).at[((uint(position) - i) % CONV * CHANNELS + channel) / 4];
-        }
-    }
     [[unroll]] for (uint j = 0; j < 4; j++) {
         vec4 w = CONV == 4 ? F32x4(weight).at[channel + j] : vec4(0.0);
         [[unroll]] for (uint i = 0; i < CONV; i++) {
             tap[i][j] = CONV == 4 ? w[i % 4] : weight.at[(channel + j) * CONV + i];
         }
     }
+}
+
+/* An input from the ring, `back` positions before this one; 0 before the first. */
+vec4 ring_load(F32 ring, uint channel, int position, uint back)
+{
+    return position >= int(back) ? F32x4(ring).at[((uint(position) - back) % CONV * CHANNELS + channel) / 4] : vec4(0.0);
+}
+
+/* The convolution of four neighbouring channels, and silu; past: inputs, the newest first. */
+vec4 convolved(vec4 past[CONV], vec4 tap[CONV])
+{
     vec4 sum = tap[CONV - 1] * past[0];
     [[unroll]] for (uint i = 1; i < CONV; i++) {
         sum = fma(tap[CONV - 1 - i], past[i], sum);
     }
     return sum * vec4(sigmoid(sum.x), sigmoid(sum.y), sigmoid(sum.z), sigmoid(sum.w));
+}
+
+/* The same of a row x; rows of the same sequence lie `stride` floats apart before it, `before` of them in this step; older inputs are in
+ * the ring. */
+vec4 convolve(F32 x, uint stride, F32 ring, F32 weight, uint channel, int position, uint before)
+{
+    vec4 past[CONV], tap[CONV]; /* all on their way together */
+    [[unroll]] for (uint i = 0; i < CONV; i++) {
+        if (i <= before) {
+            past[i] = F32x4(uint64_t(x) - 4ul * i * stride).at[channel / 4];
+        } else {
+            past[i] = ring_load(ring, channel, position, i);
+        }
+    }
+    taps_load(weight, channel, tap);
+    return convolved(past, tap);
 }
 
 /* Factor on the state, and how far it moves towards the value. */

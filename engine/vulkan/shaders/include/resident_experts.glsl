@@ -3,20 +3,22 @@
 void choose()
 {
     uint me = gl_LocalInvocationIndex;
-    vec4 norm[X_LOADS], x[X_LOADS], none[X_LOADS];
+    vec4 norm[X_LOADS], x[X_LOADS];
     [[unroll]] for (uint k = 0; k < X_LOADS; k++) {
         norm[k] = F32x4(weight_at(p.ffn_norm)).at[min(me + k * T, D_CHUNKS * 8 - 1)];
-        none[k] = vec4(0.0);
     }
     wait_for_all(0);
-    float logit = LOGITS.at[min(me, N_EXPERT - 1)];
+    float logit = LOGITS.at[min(me, LOGITS_ALL - 1)];
     [[unroll]] for (uint k = 0; k < X_LOADS; k++) {
         x[k] = X4.at[min(me + k * T, D_CHUNKS * 8 - 1)];
     }
     logits_put(logit);
+    if (SHARED && me == N_EXPERT) {
+        slot_weight[SLOTS - 1] = logit;
+    }
     barrier();
     logits_choose();
-    x_put(x, norm, none);
+    x_put(x, norm);
     barrier();
 }
 
@@ -24,10 +26,14 @@ void choose()
 void weigh(uint n_used)
 {
     uint i = gl_LocalInvocationIndex;
+    float factor = norm_factor();
+    if (SHARED && i == N_EXPERT) { /* which put it there */
+        slot_weight[SLOTS - 1] = sigmoid(slot_weight[SLOTS - 1] * factor);
+    }
     if (i >= n_used) {
         return;
     }
-    float factor = norm_factor(), most = chosen_logit[0], sum = 0.0;
+    float most = chosen_logit[0], sum = 0.0;
     bool all = SCORE == 0 && !NORMALIZE; /* the plain softmax */
     [[dont_unroll]] for (uint j = 0; j < (all ? N_EXPERT : n_used); j++) {
         sum += exp(((all ? route_score(j) : chosen_logit[j]) - most) * factor);
@@ -67,7 +73,41 @@ void up_product(uint n_used)
         }
         float gate = sum * factor, linear = subgroupShuffleXor(gate, VALUE_LANES);
         if (lane % (2 * VALUE_LANES) == 0) {
-            Shared(work_at(p.h)).at[slot * D_FF + row] = gate * sigmoid(gate) * linear;
+            Shared(work_at(AT_H)).at[slot * D_FF + row] = gate * sigmoid(gate) * linear;
+        }
+    }
+}
+
+/* The same of the shared expert, by the subgroups that have least to do before: one gate and its up each. */
+void shared_up_product(uint n_used)
+{
+    const uint each = LANES / 2;
+    uint value = gl_SubgroupInvocationID / each, lane = gl_SubgroupInvocationID % each;
+    float factor = norm_factor();
+    uint first = (first_row() + next_row() - n_used * D_FF / 2 % next_row()) % next_row();
+    [[dont_unroll]] for (uint row = first; row < D_FF; row += next_row()) {
+        uint at = (row + value * D_FF) * D_CHUNKS;
+        Dense now[AHEAD];
+        [[unroll]] for (uint k = 0; k < AHEAD; k++) {
+            now[k] = dense_load(shared_up(), at + min(lane + k * each, D_CHUNKS - 1));
+        }
+        float sum = 0.0;
+        [[dont_unroll]] for (uint from = lane; from < D_CHUNKS; from += AHEAD * each) {
+            [[unroll]] for (uint k = 0; k < AHEAD; k++) {
+                uint c = from + k * each;
+                Dense w = now[k];
+                now[k] = dense_load(shared_up(), at + min(c + AHEAD * each, D_CHUNKS - 1));
+                if (D_CHUNKS % (AHEAD * each) == 0 || c < D_CHUNKS) {
+                    sum += dense_dot(w, c);
+                }
+            }
+        }
+        [[unroll]] for (uint by = 1; by < each; by *= 2) {
+            sum += subgroupShuffleXor(sum, by);
+        }
+        float gate = sum * factor, linear = subgroupShuffleXor(gate, each);
+        if (gl_SubgroupInvocationID == 0) {
+            Shared(work_at(AT_H)).at[(SLOTS - 1) * D_FF + row] = gate * sigmoid(gate) * linear;
         }
     }
 }
@@ -78,6 +118,11 @@ Packed down_load(uint row, uint c)
     return packed_load(down(), (uint(chosen_id[k]) * D_MODEL + row) * FF_CHUNKS + c % FF_CHUNKS);
 }
 
+Dense shared_down_load(uint row, uint c)
+{
+    return dense_load(shared_down(), row * FF_CHUNKS + min(c, FF_CHUNKS - 1));
+}
+
 /* x += sum of weight * (down h) */
 void down_product(uint n_used)
 {
@@ -86,14 +131,18 @@ void down_product(uint n_used)
     [[unroll]] for (uint k = 0; k < AHEAD; k++) {
         now[k] = down_load(min(first_row(), D_MODEL - 1), min(lane + k * LANES, n - 1));
     }
+    Dense beside;
+    if (SHARED) {
+        beside = shared_down_load(min(first_row(), D_MODEL - 1), lane);
+    }
     wait_for_all(1);
     vec4 h[H_LOADS];
     [[unroll]] for (uint k = 0; k < H_LOADS; k++) {
-        h[k] = Shared4(work_at(p.h)).at[min(gl_LocalInvocationIndex + k * T, n * 8 - 1)];
+        h[k] = Shared4(work_at(AT_H)).at[min(gl_LocalInvocationIndex + k * T, SLOTS * FF_CHUNKS * 8 - 1)];
     }
     [[unroll]] for (uint k = 0; k < H_LOADS; k++) {
         uint i = gl_LocalInvocationIndex + k * T;
-        if (i < n * 8) {
+        if (i < SLOTS * FF_CHUNKS * 8) { /* of slots that the row does not use as well, for nobody */
             tile_put(i, h[k]);
         }
     }
@@ -109,6 +158,14 @@ void down_product(uint n_used)
                 if (c < n) {
                     sum += slot_weight[c / FF_CHUNKS] * expert_dot(w, c);
                 }
+            }
+        }
+        if (SHARED) {
+            [[dont_unroll]] for (uint c = lane; c < FF_CHUNKS; c += LANES) {
+                uint next = c + LANES;
+                Dense w = beside;
+                beside = shared_down_load(next < FF_CHUNKS ? row : after, next < FF_CHUNKS ? next : lane);
+                sum += slot_weight[SLOTS - 1] * dense_dot(w, (SLOTS - 1) * FF_CHUNKS + c);
             }
         }
         sum = subgroupAdd(sum);

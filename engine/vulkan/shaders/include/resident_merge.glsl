@@ -65,10 +65,10 @@ void merge_head(uint head, uint n)
     uint tops = 2 * (parts + MERGE_SPLITS * MERGE_HEADS * HEAD_QUADS) + h;
     vec4 part[PARTS_EACH + 1];
     [[unroll]] for (uint i = 0; i < TOPS_EACH; i++) {
-        left[i] = Shared2(work_at(p.parts)).at[tops + min(gl_SubgroupInvocationID + i * LANES, MERGE_SPLITS - 1) * MERGE_HEADS];
+        left[i] = Shared2(work_at(AT_PARTS)).at[tops + min(gl_SubgroupInvocationID + i * LANES, MERGE_SPLITS - 1) * MERGE_HEADS];
     }
     [[unroll]] for (uint i = 0; i < PARTS_EACH; i++) {
-        part[i] = Shared4(work_at(p.parts)).at[parts + (min(run + i * RUNS, MERGE_SPLITS - 1) * MERGE_HEADS + h) * HEAD_QUADS + own];
+        part[i] = Shared4(work_at(AT_PARTS)).at[parts + (min(run + i * RUNS, MERGE_SPLITS - 1) * MERGE_HEADS + h) * HEAD_QUADS + own];
     }
     if (gl_SubgroupID == 0) {
         weigh_splits(n);
@@ -87,7 +87,7 @@ void merge_head(uint head, uint n)
         [[unroll]] for (uint i = 1; i < RUNS; i++) {
             sum += tile[i * HEAD_QUADS + own];
         }
-        Shared4(work_at(p.mixed)).at[head * HEAD_QUADS + own] = MERGE_ROTATED ? rotated_back(sum) : sum;
+        Shared4(work_at(AT_MIXED)).at[head * HEAD_QUADS + own] = MERGE_ROTATED ? rotated_back(sum) : sum;
     }
 }
 

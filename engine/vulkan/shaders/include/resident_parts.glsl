@@ -7,18 +7,20 @@ uint64_t work_at(uint units)
 {
     return p.work + uint64_t(units) * RESIDENT_UNIT;
 }
-#define LOGITS Shared(work_at(p.logits))
-#define X Shared(work_at(p.x))
-#define X4 Shared4(work_at(p.x))
-#define USED_AT work_at(p.used) /* [n_layer][RESIDENT_USED_WORDS], and a word: a wait gave up */
+#define LOGITS Shared(work_at(AT_LOGITS))
+#define X Shared(work_at(AT_X))
+#define X4 Shared4(work_at(AT_X))
+#define LOGITS_ALL (N_EXPERT + (SHARED ? 1 : 0)) /* the last is of the shared expert's gate */
+#define USED_AT work_at(AT_USED) /* [n_layer][RESIDENT_USED_WORDS], and a word: a wait gave up */
 #define GAVE_UP Counter(USED_AT + uint64_t(p.n_layer * RESIDENT_USED_WORDS * 4)).at[0]
 
 const uint T = gl_WorkGroupSize.x, SUBGROUPS = T / LANES;
 const uint D_CHUNKS = D_MODEL / 32, MIXED_CHUNKS = MIXED / 32, FF_CHUNKS = D_FF / 32;
 const uint WIDER = D_CHUNKS > MIXED_CHUNKS ? D_CHUNKS : MIXED_CHUNKS;
-const uint MOST = WIDER > FF_CHUNKS * N_USED ? WIDER : FF_CHUNKS * N_USED; /* chunks of the tile */
+const uint SLOTS = N_USED + (SHARED ? 1 : 0); /* experts of the row: the shared one is the last */
+const uint MOST = WIDER > FF_CHUNKS * SLOTS ? WIDER : FF_CHUNKS * SLOTS; /* chunks of the tile */
 const uint X_LOADS = (D_CHUNKS * 8 + T - 1) / T, MIXED_LOADS = (MIXED_CHUNKS * 8 + T - 1) / T,
-           H_LOADS = (FF_CHUNKS * N_USED * 8 + T - 1) / T;
+           H_LOADS = (FF_CHUNKS * SLOTS * 8 + T - 1) / T;
 const uint STRIDE = MOST + 1;
 const uint VALUES = 4;                    /* gate, up, gate, up: of a subgroup in up */
 const uint VALUE_LANES = LANES / VALUES;
@@ -27,8 +29,8 @@ const uint AHEAD = 2;                     /* chunks of experts that a thread ask
 const uint MOST_POLLS = 1 << 18;          /* over 0.1 s where a poll is a load from the device's memory */
 
 shared vec4 tile[8 * STRIDE]; /* float4 number j of chunk c at [j][c], as tile.glsl's */
-shared float squares_of[SUBGROUPS], extra_of[SUBGROUPS];
-shared float slot_weight[N_USED];
+shared float squares_of[SUBGROUPS], extra_of[BESIDE_LOGITS][SUBGROUPS];
+shared float slot_weight[SLOTS];
 
 Planes wo()
 {
@@ -41,6 +43,14 @@ Planes up()
 Planes down()
 {
     return Planes(weight_at(p.down_data), weight_at(p.down_scales), 0);
+}
+Planes shared_up()
+{
+    return Planes(weight_at(p.shared_up_data), weight_at(p.shared_up_scales), weight_at(p.shared_up_biases));
+}
+Planes shared_down()
+{
+    return Planes(weight_at(p.shared_down_data), weight_at(p.shared_down_scales), weight_at(p.shared_down_biases));
 }
 Planes qkv()
 {
@@ -60,6 +70,11 @@ uint next_row()
 void tile_put(uint i, vec4 v)
 {
     tile[(i & 7) * STRIDE + (i >> 3)] = v;
+}
+
+vec4 tile_at(uint i)
+{
+    return tile[(i & 7) * STRIDE + (i >> 3)];
 }
 
 float tile_dot(uint c, vec4 code[8], float scale, float offset, bool has_offset)
@@ -108,10 +123,22 @@ float dense_dot(Dense w, uint c)
 }
 #endif
 
+/* Behind the meetings of all layers: which pieces of a layer's state are a step further. */
+U32 advanced_of(uint layer)
+{
+    return U32(work_at(AT_MEETINGS) + 4ul * (p.n_layer * RESIDENT_MEETINGS * RESIDENT_LINE_WORDS + layer * RESIDENT_ADVANCED_WORDS));
+}
+
 /* How many workgroups have come to a meeting. */
 Counter meeting_of(uint meeting)
 {
-    return Counter(work_at(p.meetings) + uint64_t((p.layer * RESIDENT_MEETINGS + meeting) * RESIDENT_LINE_WORDS * 4));
+    return Counter(work_at(AT_MEETINGS) + uint64_t((p.layer * RESIDENT_MEETINGS + meeting) * RESIDENT_LINE_WORDS * 4));
+}
+
+/* The step was given up, as far as this workgroup can know: whoever did said so before it came to any later meeting. */
+bool is_given_up()
+{
+    return atomicLoad(GAVE_UP, gl_ScopeDevice, 0, gl_SemanticsRelaxed) != 0;
 }
 
 /* All of this workgroup's writes are done when it counts. */
@@ -132,7 +159,7 @@ void wait_for(uint meeting, uint n)
         bool all = false, given_up = false;
         for (uint polls = 1; !all && !given_up && polls <= MOST_POLLS; polls++) { /* a software device ends a loop before that */
             all = atomicLoad(count.at[0], gl_ScopeDevice, 0, gl_SemanticsRelaxed) >= n;
-            given_up = polls % 64 == 0 && atomicLoad(GAVE_UP, gl_ScopeDevice, 0, gl_SemanticsRelaxed) != 0;
+            given_up = polls % 64 == 0 && is_given_up();
         }
         if (!all) {
             atomicStore(GAVE_UP, 1u, gl_ScopeDevice, 0, gl_SemanticsRelaxed);

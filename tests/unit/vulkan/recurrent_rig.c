@@ -1,0 +1,165 @@
+/* Makes the random model of recurrent_rig.h: its numbers and its plan. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/support/cpu_weights.h"
+#include "tests/unit/vulkan/recurrent_rig.h"
+
+enum {
+    D = 256,
+    MIXED = 256, /* of either mixer */
+    KEY_HEADS = 2,
+    VALUE_HEADS = 4,
+    D_HEAD = 64,
+    D_FF = 64,
+    EXPERTS = 12,
+    USED = 4,
+    TAPS = 4,
+    MATRICES = 128,
+    VECTORS = 64
+};
+
+static struct random_weight matrices[MATRICES];
+static float *vectors[VECTORS];
+static int n_matrices, n_vectors;
+static unsigned seed;
+static struct layer_plan layers[RECURRENT_LAYERS];
+static struct model_plan plan;
+
+static const struct weight_form *form_of(const char *name)
+{
+    for (int i = 0; i < n_weight_forms; i++)
+        if (!strcmp(weight_forms[i].name, name))
+            return &weight_forms[i];
+    fail_msg("no form %s", name);
+    return NULL;
+}
+
+static struct weight stack(const char *form, int n, int rows, int cols)
+{
+    assert_true(n_matrices < MATRICES);
+    struct random_weight *r = &matrices[n_matrices++];
+    random_weight_init(r, form_of(form), n, rows, cols, 0, ++seed);
+    return r->w;
+}
+
+static struct weight matrix(int rows, int cols)
+{
+    return stack("q8_0", 1, rows, cols);
+}
+
+static struct vector vector(int n, float middle, float spread)
+{
+    assert_true(n_vectors < VECTORS);
+    float *v = vectors[n_vectors++] = malloc((size_t)n * sizeof *v);
+    assert_non_null(v);
+    for (int i = 0; i < n; i++)
+        v[i] = middle + spread * random_unit(&seed);
+    return (struct vector){v, n};
+}
+
+static void add_delta_net(struct layer_plan *l)
+{
+    const int channels = (2 * KEY_HEADS + VALUE_HEADS) * D_HEAD;
+    l->mixer = MIXER_DELTA_NET;
+    l->kv_index = -1;
+    l->state_index = plan.n_recurrent++;
+    l->delta_net = (struct delta_net_plan){.n_k_head = KEY_HEADS,
+                                           .n_v_head = VALUE_HEADS,
+                                           .d_k = D_HEAD,
+                                           .d_v = D_HEAD,
+                                           .n_conv = TAPS,
+                                           .tiled_heads = true,
+                                           .w_qkv = matrix(channels, D),
+                                           .w_z = matrix(MIXED, D),
+                                           .w_a = matrix(VALUE_HEADS, D),
+                                           .w_b = matrix(VALUE_HEADS, D),
+                                           .w_out = matrix(D, MIXED),
+                                           .conv = vector(channels * TAPS, 0, 0.5f),
+                                           .a_log = vector(VALUE_HEADS, -0.2f, 0.1f),
+                                           .dt_bias = vector(VALUE_HEADS, 0, 1),
+                                           .norm = vector(D_HEAD, 1, 0.5f)};
+}
+
+static void add_attention(struct layer_plan *l)
+{
+    const int heads = MIXED / D_HEAD;
+    l->mixer = MIXER_ATTENTION;
+    l->state_index = -1;
+    l->kv_index = plan.n_attention++;
+    l->attention = (struct attention_plan){.n_head = heads,
+                                           .n_kv_head = 1,
+                                           .d_head = D_HEAD,
+                                           .scale = 1 / sqrtf(D_HEAD),
+                                           .rope = {.n_dims = 16, .scale = 1},
+                                           .wq = matrix(2 * MIXED, D),
+                                           .wk = matrix(D_HEAD, D),
+                                           .wv = matrix(D_HEAD, D),
+                                           .wo = matrix(D, MIXED),
+                                           .q_norm = vector(D_HEAD, 1, 0.5f),
+                                           .k_norm = vector(D_HEAD, 1, 0.5f),
+                                           .output_gate = true};
+    for (int i = 0; i < 8; i++)
+        l->attention.rope.inv_freq[i] = powf(10000, -(float)i / 8);
+}
+
+static void add_experts(struct layer_plan *l)
+{
+    l->ffn = FFN_MOE;
+    l->moe = (struct moe_plan){
+        .n_expert = EXPERTS,
+        .n_used = USED,
+        .d_ff = D_FF,
+        .normalize = true,
+        .scale = 1,
+        .router = matrix(EXPERTS, D),
+        .gate = stack("mxfp4 block", EXPERTS, D_FF, D),
+        .up = stack("mxfp4 block", EXPERTS, D_FF, D),
+        .down = stack("mxfp4 block", EXPERTS, D, D_FF),
+        .has_shared = true,
+        .shared = {.d_ff = D_FF,
+                   .gate = matrix(D_FF, D),
+                   .up = matrix(D_FF, D),
+                   .down = matrix(D, D_FF)},
+        .shared_gate = matrix(1, D),
+    };
+}
+
+const struct model_plan *recurrent_rig_open(void)
+{
+    plan = (struct model_plan){.family = "test",
+                               .n_layer = RECURRENT_LAYERS,
+                               .d_model = D,
+                               .n_vocab = RECURRENT_VOCAB,
+                               .n_ctx = 64,
+                               .norm_eps = 1e-6f,
+                               .embed = matrix(RECURRENT_VOCAB, D),
+                               .head = matrix(RECURRENT_VOCAB, D),
+                               .final_norm = vector(D, 1, 0.5f),
+                               .layers = layers};
+    for (int i = 0; i < RECURRENT_LAYERS; i++) {
+        struct layer_plan *l = &layers[i];
+        *l = (struct layer_plan){.mixer_norm = vector(D, 1, 0.5f), .ffn_norm = vector(D, 1, 0.5f)};
+        if (i % 4 == 2)
+            add_attention(l);
+        else
+            add_delta_net(l);
+        add_experts(l);
+    }
+    return &plan;
+}
+
+void recurrent_rig_close(void)
+{
+    while (n_matrices)
+        random_weight_fini(&matrices[--n_matrices]);
+    while (n_vectors)
+        free(vectors[--n_vectors]);
+}

@@ -1,0 +1,11 @@
+/* A small random model of Qwen3.6's kind: three of four layers are gated DeltaNet, attention has an
+ * output gate, a shared expert with a gate stands beside the routed ones. Q8_0, experts MXFP4. */
+#pragma once
+#include "engine/model/plan.h"
+
+#define RECURRENT_VOCAB 512
+#define RECURRENT_LAYERS 5
+
+/* Lives until recurrent_rig_close(). */
+const struct model_plan *recurrent_rig_open(void);
+void recurrent_rig_close(void);
