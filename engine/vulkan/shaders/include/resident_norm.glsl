@@ -1,15 +1,19 @@
 /* x in the tile of resident.comp, its norm, and the router's logits beside it. */
-/* A thread's part of this workgroup's rows of the router, and their sums over subgroups. */
+/* The router's rows that this workgroup multiplies beside a product; there may be fewer. */
 uint logit_of(uint r)
 {
     return gl_WorkGroupID.x + r * gl_NumWorkGroups.x;
 }
+
+/* Float4 number i of each of them. */
 void extra_load(uint64_t w, uint i, uint quads, out vec4 extra[BESIDE_LOGITS])
 {
     [[unroll]] for (uint r = 0; r < BESIDE_LOGITS; r++) {
         extra[r] = F32x4(w).at[min(logit_of(r), LOGITS_ALL - 1) * quads + i];
     }
 }
+
+/* Their sums over each subgroup. */
 void extra_put(float part[BESIDE_LOGITS])
 {
     [[unroll]] for (uint r = 0; r < BESIDE_LOGITS; r++) {
