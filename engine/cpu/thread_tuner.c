@@ -8,7 +8,8 @@
 #define LAST_INTERVAL 1536
 #define BETTER 0.9 /* a switch must gain a tenth */
 /* Steps of a try, of which the last counts: threads that slept through the steps before are woken
- * by the first. */
+ * by the first. One thread wakes nobody, and each step of its try takes nearly as many times longer
+ * as there are threads, so the first that is slower ends it. */
 #define TRIES 3
 #define STALE 2 /* a mean that is so many times a step is of steps that found cold caches */
 
@@ -39,7 +40,8 @@ void thread_tuner_record(struct thread_tuner *t, int32_t rows, bool single, uint
     bool trial = single != c->single;
     /* A trial stands for itself: what it was long ago says nothing. */
     *mean = trial || *mean <= 0 || *mean > STALE * row ? row : *mean + (row - *mean) / 8;
-    if (!trial || ++c->tried < TRIES)
+    const bool shown = single && row >= c->ns[false];
+    if (!trial || (++c->tried < TRIES && !shown))
         return;
     c->steps = c->tried = 0;
     if (row < BETTER * c->ns[c->single]) {

@@ -356,6 +356,18 @@ static void test_thread_tuner_finds_the_faster_way_and_follows_a_change(void **s
     assert_false(thread_tuner_single(&t, 17));          /* large steps: always together */
 }
 
+static void test_thread_tuner_ends_a_try_that_is_slower_at_once(void **state)
+{
+    struct thread_tuner t = {0};
+    int single = 0;
+    for (int i = 0; i < 100; i++) { /* two tries */
+        const bool one = thread_tuner_single(&t, 1);
+        thread_tuner_record(&t, 1, one, one ? 900 : 500);
+        single += one;
+    }
+    assert_int_equal(single, 2);
+}
+
 static void test_an_idle_pool_uses_no_cpu(void **state)
 {
     struct thread_pool *p = thread_pool_create(4, NULL);
@@ -407,6 +419,7 @@ int main(void)
         cmocka_unit_test(test_a_run_alone_leaves_the_others_asleep),
         cmocka_unit_test(test_thread_tuner_finds_the_faster_way_and_follows_a_change),
         cmocka_unit_test(test_thread_tuner_is_not_misled_by_threads_that_wake),
+        cmocka_unit_test(test_thread_tuner_ends_a_try_that_is_slower_at_once),
         cmocka_unit_test(test_each_is_called_once),
         cmocka_unit_test(test_copiers_keep_to_the_affinity),
         cmocka_unit_test(test_an_idle_pool_uses_no_cpu),
