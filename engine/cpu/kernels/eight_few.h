@@ -183,9 +183,6 @@ eight_lines_one(const struct lanes *l, const uint8_t *row, struct octet_run_part
             for (int32_t r = 0; r < 8; r++)
                 eight_line_one(l, r, &p, row, out + r);
         while (octet_next_part(l, &p));
-    else if (p.ahead)
-        for (int r = 0; r < 8; r++)
-            out[r] = eight_octets(l->data[r], p.end, SUPER_AHEAD, row, columns, vf_zero());
     else
         for (int r = 0; r < 8; r++)
             out[r] = eight_octets(l->data[r], p.end, 0, row, columns, vf_zero());

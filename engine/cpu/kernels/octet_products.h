@@ -360,11 +360,12 @@ static inline bool octet_goes_on(const struct lanes *l, int32_t bytes, int32_t r
            (!scales || w->scale_row_bytes == scales);
 }
 
-/* Whether a weight row is fetched ahead: what follows the weights by itself finds a large matrix,
- * but experts only after a while. */
-static inline bool octet_ahead(const struct lanes *l, int count)
+/* Whether a weight row is fetched ahead: the processor's own fetching keeps up with one and two
+ * rows of activations, and what is asked for beside it then costs a tenth; the products of more
+ * rows take so long from one line to the next that it falls behind. */
+static inline bool octet_ahead(int count)
 {
-    return count > 1 || l->tile->weight->n_matrix > 1;
+    return count > 2;
 }
 
 /* Whether row r's last octet is read from a copy. */
@@ -417,7 +418,7 @@ octet_first_part(const struct lanes *l, int count, int shape)
                   all = octets * count * size,
                   parts = (all + OCTET_PART_BYTES - 1) / OCTET_PART_BYTES;
     struct octet_run_part p = {
-        .most = octets, .ahead = octet_ahead(l, count), .distance = SUPER_AHEAD};
+        .most = octets, .ahead = octet_ahead(count), .distance = SUPER_AHEAD};
     if (all > OCTET_NEAR_BYTES) {
         p.most = (octets + parts - 1) / parts;
         p.ahead = true;

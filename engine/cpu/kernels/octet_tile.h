@@ -110,17 +110,13 @@ octet_lines(const struct lanes *l, octet_unpack unpack, octet_last last, int sha
 {
     vf v[8 * OCTET_FEW];
     struct octet_run_part p = octet_first_part(l, count, shape);
-    if (shape & OCTET_ONE && p.last && l->blocks % 8 == 0) {
-        if (count == 1 && !p.ahead)
-            octet_whole(l, unpack, shape, bytes, 0, rows, count, v);
-        else
-            octet_whole(l, unpack, shape, bytes, SUPER_AHEAD, rows, count, v);
-    } else {
+    if (shape & OCTET_ONE && p.last && l->blocks % 8 == 0)
+        octet_whole(l, unpack, shape, bytes, octet_ahead(count) ? SUPER_AHEAD : 0, rows, count, v);
+    else
         do
             for (int32_t r = 0; r < 8; r++)
                 octet_line(l, unpack, last, shape, bytes, r, &p, rows, count, v + r);
         while (octet_next_part(l, &p));
-    }
     UNROLL
     for (int t = 0; t < count; t++)
         vf_store(acc + t * LANES, sum_lanes(v + 8 * t));
