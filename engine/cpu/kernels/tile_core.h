@@ -358,10 +358,12 @@ static inline __attribute__((always_inline)) vf line_weights(const uint8_t *row,
     return type == WEIGHT_F16 ? vf_load_half(at) : vf_load_bf16(at);
 }
 
-/* Weight rows r to r + 3 times `count` rows, a constant, of activations from `first` on. */
+/* `rows` weight rows from r on times `count` rows of activations from `first` on; both constants.
+ */
 static inline __attribute__((always_inline)) void float_lines(const struct lanes *l,
                                                               enum weight_type type, int32_t r,
-                                                              int32_t first, int count, float *acc)
+                                                              int rows, int32_t first, int count,
+                                                              float *acc)
 {
     const struct panel *p = l->tile->panel;
     const float *x[LINE_ROWS];
@@ -370,7 +372,7 @@ static inline __attribute__((always_inline)) void float_lines(const struct lanes
     for (int t = 0; t < count; t++) {
         x[t] = p->f32 + cell(p, 0, l->index[first + t]) * PANEL_BLOCK;
         UNROLL
-        for (int i = 0; i < LINE_WEIGHTS; i++)
+        for (int i = 0; i < rows; i++)
             sum[i][t] = vf_zero();
     }
     for (int32_t b = 0; b < l->blocks; b++)
@@ -378,20 +380,20 @@ static inline __attribute__((always_inline)) void float_lines(const struct lanes
     for (int c = 0; c < PANEL_BLOCK; c += LANES) {
         vf weights[LINE_WEIGHTS];
         UNROLL
-        for (int i = 0; i < LINE_WEIGHTS; i++)
+        for (int i = 0; i < rows; i++)
             weights[i] = line_weights(l->data[r + i], (size_t)b * PANEL_BLOCK + (size_t)c, type);
         UNROLL
         for (int t = 0; t < count; t++) {
             const vf v = vf_load(x[t] + cell(p, b, 0) * PANEL_BLOCK + c);
             UNROLL
-            for (int i = 0; i < LINE_WEIGHTS; i++)
+            for (int i = 0; i < rows; i++)
                 sum[i][t] = vf_fma(weights[i], v, sum[i][t]);
         }
     }
     UNROLL
     for (int t = 0; t < count; t++)
         UNROLL
-    for (int i = 0; i < LINE_WEIGHTS; i++)
+    for (int i = 0; i < rows; i++)
         acc[(first + t) * LANES + r + i] = vf_sum(sum[i][t]);
 }
 
@@ -400,12 +402,19 @@ static inline __attribute__((always_inline)) void float_rows(const struct lanes 
 {
     const int32_t n = l->tile->n;
     int32_t t = 0;
+    /* The processor's own fetching follows one run of memory a third faster than four; but one sum
+     * of eight lanes for two bytes each waits longer for itself. */
+    if (n == 1 && (LANES == 16 || type == WEIGHT_F32)) {
+        for (int32_t r = 0; r < LANES; r++)
+            float_lines(l, type, r, 1, 0, 1, acc);
+        return;
+    }
     for (; t + LINE_ROWS <= n; t += LINE_ROWS)
         for (int32_t r = 0; r < LANES; r += LINE_WEIGHTS)
-            float_lines(l, type, r, t, LINE_ROWS, acc);
+            float_lines(l, type, r, LINE_WEIGHTS, t, LINE_ROWS, acc);
     for (; t < n; t++)
         for (int32_t r = 0; r < LANES; r += LINE_WEIGHTS)
-            float_lines(l, type, r, t, 1, acc);
+            float_lines(l, type, r, LINE_WEIGHTS, t, 1, acc);
 }
 
 /* Columns a multiple of PANEL_BLOCK. */
