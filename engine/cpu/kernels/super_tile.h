@@ -8,7 +8,8 @@
 
 #define SUPER_ROWS 4  /* of activations at a time */
 #define SUPER_LINE 24 /* super-blocks of a row whose activations stay in the first cache */
-#define SUPER_CHUNK 8 /* super-blocks of eight weight rows whose sums are held */
+#define SUPER_LINES_AHEAD 12288 /* bytes fetched ahead of rows whose sums are held */
+#define SUPER_CHUNK 8           /* super-blocks of eight weight rows whose sums are held */
 
 /* A format's shape is that of its octets: how many products may be added up in 16 bits, and whether
  * it has minima; else 32 is taken off its numbers, by what sums begin with. */
@@ -251,7 +252,7 @@ super_lines(const struct lanes *l, super_unpack_octet unpack, int shape, int32_t
     __m128i pairs[8 * SUPER_CHUNK * OCTET_FEW];
     const size_t row = (size_t)(SUPER_CHUNK * count);
     const int32_t octets = l->blocks / 8;
-    const size_t ahead = octets > SUPER_CHUNK ? 8 * l->tile->weight->row_bytes : SUPER_AHEAD;
+    const size_t ahead = octets > SUPER_CHUNK ? 8 * l->tile->weight->row_bytes : SUPER_LINES_AHEAD;
     vf sum[OCTET_FEW];
     UNROLL
     for (int t = 0; t < count; t++)
