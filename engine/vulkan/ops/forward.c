@@ -116,7 +116,7 @@ static struct attention_op row_attention(const struct forward *f, int layer)
         .halves = gemm_wanted(&f->r) && !f->shape->n_tiles && a->n_head * a->d_head % 32 == 0,
         .n_splits = n_splits,
         .layer = layer,
-        .merge = f->resident ? record_merge_inside(&f->r, a, n_splits) : 0,
+        .merge = f->resident && f->r.n_rows == 1 ? record_merge_inside(&f->r, a, n_splits) : 0,
         .chained = f->chained,
     };
 }
@@ -234,12 +234,31 @@ static bool fold_fits(const struct forward *f, const struct device_layer *l)
                               : choice_fits(f) && router_fold_fits(&f->r, l);
 }
 
+/* The same of several rows by record_resident_few(). */
+static bool resident_few_fits(const struct forward *f)
+{
+    const struct backend *b = f->r.b;
+    return !f->observer && !b->params.route && !b->model.pooled && !f->shape->n_tiles &&
+           record_resident_few_fits(&f->r) && record_gemm_folds(&f->r, b->model.layers);
+}
+
 /* Whether the layers go by record_resident(). The first one's logits still come from its own
  * projections, the others' only from there. */
 static bool resident_fits(const struct forward *f)
 {
+    if (gemm_wanted(&f->r))
+        return resident_few_fits(f);
     return choice_fits(f) && record_resident_fits(&f->r) &&
            router_fold_fits(&f->r, f->r.b->model.layers);
+}
+
+/* A layer from wo on with the projections of the one that follows. */
+static void joined(struct forward *f, const struct attention_op *rows)
+{
+    if (f->r.n_rows > 1)
+        record_resident_few(&f->r, rows->layer);
+    else
+        record_resident(&f->r, rows);
 }
 
 /* Whether barriers stand between attention and record_resident(). A profile tells operations apart
@@ -404,7 +423,8 @@ void forward_record_ops(struct forward *f)
         profile_begin(b->profile, f->r.c);
     if ((f->resident = resident_fits(f)))
         record_resident_begin(&f->r);
-    f->chained = f->resident && record_chain_fits(&f->r, (uint32_t)f->shape->n_splits);
+    f->chained =
+        f->resident && f->r.n_rows == 1 && record_chain_fits(&f->r, (uint32_t)f->shape->n_splits);
     record_embed(&f->r);
     complete(f, "embed", -1);
     for (int i = 0; i < plan->n_layer; i++) {
@@ -420,7 +440,7 @@ void forward_record_ops(struct forward *f)
             complete(f, "after_mixer", i);
         const struct attention_op rows = row_attention(f, i);
         if ((f->projected = f->resident))
-            record_resident(&f->r, &rows);
+            joined(f, &rows);
         else if (p->ffn == FFN_MOE)
             experts(f, p, l, i);
         else

@@ -18,3 +18,9 @@ void record_resident(struct recorder *r, const struct attention_op *attention);
 /* Words of a layer, one for each piece of its state that a step has advanced before it was given
  * up. */
 VkDeviceAddress record_resident_advanced(const struct backend *b, int index);
+
+/* The same for steps of several rows, MATRIX_FEW at most, on the matrix units
+ * (shaders/resident_few.comp; record_few.c). The mixer's output stands in workspace.x_hi, as
+ * halves. */
+bool record_resident_few_fits(const struct recorder *r);
+void record_resident_few(struct recorder *r, int index);

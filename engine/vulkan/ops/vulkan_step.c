@@ -190,7 +190,7 @@ void vulkan_step_forget(struct backend *b)
 /* Workgroups that were to run at once did not: never again in this engine. */
 static void leave_resident(struct backend *b)
 {
-    log_warn("%s does not run %u workgroups at once; steps of one row go on without that",
+    log_warn("%s does not run %u workgroups at once; steps of few rows go on without that",
              b->gpu.caps.name, b->tuning.resident_groups);
     b->tuning.resident_groups = 0;
     vulkan_step_forget(b);

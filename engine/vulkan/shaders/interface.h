@@ -78,6 +78,16 @@ PLANES
 #define RESIDENT_LACKS_NORM 1       /* the mixer's output, which is this layer's */
 #define RESIDENT_NEXT_DELTA 2       /* the layer that follows is recurrent */
 
+/* resident_few, which also has those of the choice of experts */
+#define SPEC_FEW_D_FF 1
+#define SPEC_FEW_MIXED 2 /* columns of the mixer's output */
+#define SPEC_FEW_QKV_ROWS 3
+#define SPEC_FEW_CODES 4 /* as SPEC_CODES, of the experts */
+#define SPEC_FEW_QKV_STRIDE 5
+#define SPEC_FEW_LOGIT_STRIDE 6
+#define SPEC_FEW_DEPTH 7  /* steps of up on their way */
+#define SPEC_FEW_SLICES 8 /* of a row of down */
+
 /* matmul, matmul_plain, matmul_wide */
 #define SPEC_TILE_M 1
 #define SPEC_TILE_N 2

@@ -213,6 +213,23 @@ PUSH(resident)
 PUSH_END(resident);
 #endif
 
+#if defined(__STDC__) || defined(PUSH_RESIDENT_FEW)
+PUSH(resident_few)
+{
+    /* Too many addresses for what every device has: most are in units of RESIDENT_UNIT bytes from
+     * one of these two. */
+    uint64_t weights, work;
+    Rows token_rows;
+    uint wo_data, wo_scales, wo_biases, wo_extra; /* from `weights`; extra: the router's part */
+    uint ffn_norm, up_data, up_scales, down_data, down_scales;
+    uint mixer_norm, qkv_data, qkv_scales, qkv_biases, qkv_extra; /* of the layer that follows */
+    uint mixed, x, logits, h, qkv, used, meetings;                /* from `work` */
+    uint layer, n_layer, n_rows;
+    float eps, scale;
+}
+PUSH_END(resident_few);
+#endif
+
 #if defined(__STDC__) || defined(PUSH_MOE_SORT)
 PUSH(moe_sort)
 {

@@ -1,0 +1,168 @@
+/* Few rows, whose layers go from wo to the next projections in one dispatch: near to what a
+ * dispatch for each operation gives, the same experts, and equal to the bit however many rows a
+ * step has. Where its workgroups do not run at once the step is done again without, and nothing
+ * shows. The demo model; without matrix units by the forms of the shaders for tests. Skips where
+ * there is no device. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "engine/vulkan/ops/record_resident.h"
+#include "tests/unit/vulkan/demo_rig.h"
+
+#define N 5
+#define STEPS 3
+#define MAX_VOCAB 8192
+#define MAX_LAYERS 8
+#define NEAR 0.02 /* of logits up to 20: halves are exact to 1/2048, and sums differ in order */
+#define MOST 4096 /* workgroups that a device runs at once, by far */
+#define SOFTWARE_MOST 23 /* of few threads, where each takes long */
+
+static struct step_row rows[N];
+
+struct seen {
+    float logits[N][MAX_VOCAB];
+    uint32_t used[MAX_LAYERS * USED_WORDS];
+    bool can, fits, resident; /* fits: the step goes this way; resident: at the end, too */
+};
+
+enum groups { NONE, FITTING, MANY };
+
+struct way {
+    enum groups groups;
+    int n; /* sequences */
+    int32_t n_experts;
+};
+
+static void set_groups(struct backend *b, enum groups groups)
+{
+    if (groups == NONE)
+        b->tuning.resident_groups = 0;
+    else if (groups == MANY)
+        b->tuning.resident_groups = b->gpu.caps.software ? SOFTWARE_MOST + 1 : MOST + 1;
+    else /* which so small a model does not take by itself */
+        b->tuning.resident_groups = b->gpu.caps.multiprocessors ? b->gpu.caps.multiprocessors : 1;
+}
+
+/* Whether products of few rows can be forced on this device. */
+static bool force_few(struct backend *b)
+{
+    const struct gpu_caps *c = &b->gpu.caps;
+    if (!c->cooperative_matrix && c->float16 && c->subgroup >= 8)
+        b->tuning.few = WIDE_EMULATED;
+    b->tuning.few_rows = 64;
+    b->tuning.few_threads = 64;
+    b->tuning.gemm_min_rows = b->tuning.gemm_expert_rows = 3;
+    return b->tuning.few != WIDE_NONE;
+}
+
+/* The tokens of one step, one of each sequence. */
+static void step(struct backend *b, struct way way, int32_t at)
+{
+    const int32_t vocab = model_plan(model)->n_vocab;
+    struct step_sequence q[N];
+    int32_t tokens[N], blocks[N];
+    for (int i = 0; i < way.n; i++) {
+        tokens[i] = (i * 2531 + at * 977 + 17) % vocab;
+        blocks[i] = i;
+        q[i] = (struct step_sequence){.tokens = &tokens[i],
+                                      .n_tokens = 1,
+                                      .start = at,
+                                      .blocks = &blocks[i],
+                                      .state = -1,
+                                      .n_experts = way.n_experts,
+                                      .n_out = 1,
+                                      .want_logits = true};
+    }
+    demo_step(b, q, way.n, rows);
+}
+
+/* What is seen of the last step. */
+static void take(struct way way, struct seen *s)
+{
+    const struct model_plan *plan = model_plan(model);
+    const struct backend_params p = {.n_blocks = N, .max_rows = N, .max_sequences = N};
+    struct backend *b = demo_backend(&p);
+    assert_true(plan->n_vocab <= MAX_VOCAB && plan->n_layer <= MAX_LAYERS);
+    s->can = force_few(b);
+    set_groups(b, way.groups);
+    const struct recorder r = {.b = b, .n_rows = (uint32_t)way.n};
+    s->fits = record_resident_few_fits(&r);
+    for (int32_t at = 0; s->can && at < STEPS; at++)
+        step(b, way, at);
+    for (int i = 0; s->can && i < way.n; i++)
+        memcpy(s->logits[i], rows[i].logits, (size_t)plan->n_vocab * sizeof(float));
+    memcpy(s->used, b->result.used, (size_t)plan->n_layer * USED_WORDS * sizeof(uint32_t));
+    s->resident = b->tuning.resident_groups > 0;
+    vulkan_backend.close(&b);
+    if (!s->can)
+        skip();
+}
+
+static void check_near(int32_t n_experts)
+{
+    static struct seen apart, together;
+    const int32_t vocab = model_plan(model)->n_vocab;
+    float worst = 0;
+    take((struct way){NONE, N, n_experts}, &apart);
+    take((struct way){FITTING, N, n_experts}, &together);
+    assert_false(apart.fits);
+    assert_true(together.fits && together.resident);
+    for (int t = 0; t < N; t++)
+        for (int32_t i = 0; i < vocab; i++) {
+            const float away = fabsf(apart.logits[t][i] - together.logits[t][i]);
+            if (!(away <= NEAR))
+                fail_msg("row %d, logit %d is %g off", t, i, (double)away);
+            worst = fmaxf(worst, away);
+        }
+    assert_true(worst > 0); /* else both went the same way */
+    assert_memory_equal(apart.used, together.used, sizeof apart.used);
+}
+
+static void test_one_dispatch_is_near_to_several(void **state)
+{
+    check_near(0);
+}
+
+static void test_fewer_experts_too(void **state)
+{
+    check_near(2);
+}
+
+static void test_rows_do_not_depend_on_their_number(void **state)
+{
+    static struct seen five, three;
+    take((struct way){FITTING, N, 0}, &five);
+    take((struct way){FITTING, 3, 0}, &three);
+    assert_true(five.fits && three.fits);
+    assert_memory_equal(five.logits, three.logits, 3 * sizeof five.logits[0]);
+}
+
+/* More than a device runs at once: all that do wait in vain, and the others come too late. */
+static void test_workgroups_that_wait_in_vain(void **state)
+{
+    static struct seen apart, given_up;
+    take((struct way){NONE, N, 0}, &apart);
+    take((struct way){MANY, N, 0}, &given_up);
+    assert_true(given_up.fits && !given_up.resident);
+    assert_memory_equal(apart.logits, given_up.logits, sizeof apart.logits);
+    assert_memory_equal(apart.used, given_up.used, sizeof apart.used);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_dispatch_is_near_to_several),
+        cmocka_unit_test(test_fewer_experts_too),
+        cmocka_unit_test(test_rows_do_not_depend_on_their_number),
+        cmocka_unit_test(test_workgroups_that_wait_in_vain),
+    };
+    if (!demo_usable())
+        return 77;
+    return cmocka_run_group_tests(tests, demo_open, demo_close);
+}
