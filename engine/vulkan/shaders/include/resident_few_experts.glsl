@@ -1,7 +1,7 @@
 /* Both halves of the experts of resident_few.comp. */
 const uint HELD = 4; /* words of scales that a thread has of a row, its three neighbours those that follow */
 const uint UP_TILES = D_FF / 8; /* units of an expert: 8 gates and their ups */
-const uint UP_SLICES = 1, UP_STEPS = D_STEPS / UP_SLICES;
+const uint UP_SLICES = D_STEPS % 8 == 0 ? 2 : 1, UP_STEPS = D_STEPS / UP_SLICES;
 uvec4 low[DEPTH], high[DEPTH]; /* chunks of rows g and g + 8 of the steps that follow */
 uvec4 low_scales, high_scales; /* of the unit that follows */
 uint at_after;
