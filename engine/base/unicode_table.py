@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """Writes unicode_table.c: one byte per code point, in two stages of 128.
 
-Classes come from tests/data/unicode/classes.json (what Hugging Face `tokenizers` sees, Unicode 16);
+Classes come from tests/data/unicode/classes.json.xz (what Hugging Face `tokenizers` sees, Unicode 16);
 the NFC bit from Python's unicodedata (any version from 13 on; code points that it does not know
 take the slow path). Run by hand when the truth changes:
     python3 engine/base/unicode_table.py > engine/base/unicode_table.c
 """
 import json
+import lzma
 import os
 import unicodedata as u
 
 here = os.path.dirname(os.path.abspath(__file__))
-classes = json.load(open(os.path.join(here, "../../tests/data/unicode/classes.json")))
+classes = json.load(lzma.open(os.path.join(here, "../../tests/data/unicode/classes.json.xz")))
 # the order of enum unicode_class in utf8.h
 order = [r"\p{Lu}", r"\p{Ll}", r"\p{Lt}", r"\p{Lm}", r"\p{Lo}", r"\p{M}", r"\p{N}", r"\p{P}", r"\p{S}", r"\s"]
 N = 0x110000

@@ -12,6 +12,7 @@
 #include "engine/base/json/json.h"
 #include "engine/base/utf8.h"
 #include "engine/tokenizer/pretokenize_pcre.h"
+#include "tests/unit/support/packed_file.h"
 #include "tests/unit/text/text_cases.h"
 
 /* The code points of one class as a bit each. */
@@ -52,8 +53,10 @@ static void test_classes_are_those_of_unicode_16(void **state)
 {
     struct err e = {0};
     unsigned char *set = malloc(UNICODE_MAX / 8 + 1);
-    cJSON *all = json_parse_file(text_cases_path("tests/data/unicode/classes.json"), 1 << 20, &e);
+    struct buf text = packed_file_read(text_cases_path("tests/data/unicode/classes.json"));
+    cJSON *all = json_parse(text.data, text.len, NULL, &e);
     assert_non_null(all);
+    buf_fini(&text);
     int n = 0;
     for (const cJSON *class = all->child; class; class = class->next) {
         if (class->string[0] != '\\')
