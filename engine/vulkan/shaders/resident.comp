@@ -43,11 +43,11 @@ layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Cou
 #define PUSH_RESIDENT
 #include "push.h"
 
-#include "resident_parts.glsl"
-#include "resident_norm.glsl"
-#include "resident_experts.glsl"
-#include "resident_merge.glsl"
-#include "resident_delta.glsl"
+#include "resident/resident_parts.glsl"
+#include "resident/resident_norm.glsl"
+#include "resident/resident_experts.glsl"
+#include "resident/resident_merge.glsl"
+#include "resident/resident_delta.glsl"
 
 /* x += Wo a, logits += extra a */
 void output_product()

@@ -68,10 +68,10 @@ layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Cou
 #define PUSH_RESIDENT_FEW
 #include "push.h"
 
-#include "resident_few_parts.glsl"
-#include "resident_few_norm.glsl"
-#include "resident_few_choice.glsl"
-#include "resident_few_experts.glsl"
+#include "resident/resident_few_parts.glsl"
+#include "resident/resident_few_norm.glsl"
+#include "resident/resident_few_choice.glsl"
+#include "resident/resident_few_experts.glsl"
 
 const uint MIXED_EACH = (MIXED_CHUNKS + WARPS * 4 - 1) / (WARPS * 4); /* chunks of a thread */
 Dense mixed_low[MIXED_EACH], mixed_high[MIXED_EACH];
