@@ -14,7 +14,8 @@ shared uint entries[PAIRS];        /* experts, in order */
 shared uint pair_of[PAIRS * ENTRY_ROWS];
 shared uint n_entries;
 
-/* Bits that are ordered as the numbers are, none of which is 0 but for some that are no numbers. */
+/* Bits that are ordered as the numbers are, none of which is 0 but for some that are no numbers. Equal numbers have equal bits: sums that begin
+ * with zero are never its negative. */
 uint order_of(float v)
 {
     uint b = floatBitsToUint(v);

@@ -1,17 +1,10 @@
 /* What the phases of resident_few.comp share: addresses, shared memory, sums, waits. */
-uint64_t weight_at(uint units)
-{
-    return p.weights + uint64_t(units) * RESIDENT_UNIT;
-}
-uint64_t work_at(uint units)
-{
-    return p.work + uint64_t(units) * RESIDENT_UNIT;
-}
+#define AT_USED p.used
+#define AT_MEETINGS p.meetings
+#include "resident/resident_waits.glsl"
 #define LOGITS Shared(work_at(p.logits))
 #define X Shared(work_at(p.x))
 #define X4 Shared4(work_at(p.x))
-#define USED_AT work_at(p.used) /* [n_layer][RESIDENT_USED_WORDS], and a word: a wait gave up */
-#define GAVE_UP Counter(USED_AT + uint64_t(p.n_layer * RESIDENT_USED_WORDS * 4)).at[0]
 
 const uint T = gl_WorkGroupSize.x, SUBGROUPS = T / LANES, WARPS = T / 32;
 const uint D_CHUNKS = D_MODEL / 32, MIXED_CHUNKS = MIXED / 32, FF_CHUNKS = D_FF / 32;
@@ -21,7 +14,6 @@ const uint PAIRS = MATRIX_FEW * N_USED;
 const uint SEGMENTS = D_MODEL / (4 * LANES); /* of a row, four columns for each thread of a subgroup */
 const uint EXTRA_PARTS = SEGMENTS > SUBGROUPS ? SEGMENTS : SUBGROUPS;
 const uint QKV_AHEAD = 2;                 /* tiles of qkv asked for at once */
-const uint MOST_POLLS = 1 << 18;          /* over 0.1 s where a poll is a load from the device's memory */
 
 const uint POOL_ROWS = MATRIX_FEW * X_PITCH, POOL_PARTS = SLICES * PAIRS * 4;
 const uint ZEROS_AT = POOL_ROWS > POOL_PARTS ? POOL_ROWS : POOL_PARTS, ZERO_VECTORS = 13; /* behind it */
@@ -123,21 +115,6 @@ void logit_meet(uint e, float part[MATRIX_FEW], bool add)
     }
 }
 
-/* How many workgroups have come to a meeting. */
-Counter meeting_of(uint meeting)
-{
-    return Counter(work_at(p.meetings) + uint64_t((p.layer * RESIDENT_MEETINGS + meeting) * RESIDENT_LINE_WORDS * 4));
-}
-
-/* All of this workgroup's writes are done when it counts. */
-void count_in(uint meeting)
-{
-    controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, gl_StorageSemanticsShared | gl_StorageSemanticsBuffer, gl_SemanticsAcquireRelease);
-    if (gl_LocalInvocationIndex == 0) {
-        atomicAdd(meeting_of(meeting).at[0], 1, gl_ScopeDevice, gl_StorageSemanticsBuffer, gl_SemanticsRelease);
-    }
-}
-
 /* As in resident_parts.glsl, but who gives up does nothing more: a software device ends all later loops at once. */
 shared bool has_all;
 bool wait_for_all(uint meeting)
@@ -147,7 +124,7 @@ bool wait_for_all(uint meeting)
         bool all = false, given_up = false;
         for (uint polls = 1; !all && !given_up && polls <= MOST_POLLS; polls++) { /* a software device ends a loop before that */
             all = atomicLoad(count.at[0], gl_ScopeDevice, 0, gl_SemanticsRelaxed) >= gl_NumWorkGroups.x;
-            given_up = polls % 64 == 0 && atomicLoad(GAVE_UP, gl_ScopeDevice, 0, gl_SemanticsRelaxed) != 0;
+            given_up = polls % 64 == 0 && is_given_up();
         }
         if (!all) {
             atomicStore(GAVE_UP, 1u, gl_ScopeDevice, 0, gl_SemanticsRelaxed);

@@ -1,18 +1,9 @@
 /* What the phases of resident.comp share: addresses, the tile and products with it, waits. */
-uint64_t weight_at(uint units)
-{
-    return p.weights + uint64_t(units) * RESIDENT_UNIT;
-}
-uint64_t work_at(uint units)
-{
-    return p.work + uint64_t(units) * RESIDENT_UNIT;
-}
+#include "resident/resident_waits.glsl"
 #define LOGITS Shared(work_at(AT_LOGITS))
 #define X Shared(work_at(AT_X))
 #define X4 Shared4(work_at(AT_X))
 #define LOGITS_ALL (N_EXPERT + (SHARED ? 1 : 0)) /* the last is of the shared expert's gate */
-#define USED_AT work_at(AT_USED) /* [n_layer][RESIDENT_USED_WORDS], and a word: a wait gave up */
-#define GAVE_UP Counter(USED_AT + uint64_t(p.n_layer * RESIDENT_USED_WORDS * 4)).at[0]
 
 const uint T = gl_WorkGroupSize.x, SUBGROUPS = T / LANES;
 const uint D_CHUNKS = D_MODEL / 32, MIXED_CHUNKS = MIXED / 32, FF_CHUNKS = D_FF / 32;
@@ -26,7 +17,6 @@ const uint VALUES = 4;                    /* gate, up, gate, up: of a subgroup i
 const uint VALUE_LANES = LANES / VALUES;
 const uint QKV_LANES = LANES / 2;         /* two rows of a subgroup read the same x */
 const uint AHEAD = 2;                     /* chunks of experts that a thread asks for at once */
-const uint MOST_POLLS = 1 << 18;          /* over 0.1 s where a poll is a load from the device's memory */
 
 shared vec4 tile[8 * STRIDE]; /* float4 number j of chunk c at [j][c], as tile.glsl's */
 shared float squares_of[SUBGROUPS], extra_of[BESIDE_LOGITS][SUBGROUPS];
@@ -127,27 +117,6 @@ float dense_dot(Dense w, uint c)
 U32 advanced_of(uint layer)
 {
     return U32(work_at(AT_MEETINGS) + 4ul * (p.n_layer * RESIDENT_MEETINGS * RESIDENT_LINE_WORDS + layer * RESIDENT_ADVANCED_WORDS));
-}
-
-/* How many workgroups have come to a meeting. */
-Counter meeting_of(uint meeting)
-{
-    return Counter(work_at(AT_MEETINGS) + uint64_t((p.layer * RESIDENT_MEETINGS + meeting) * RESIDENT_LINE_WORDS * 4));
-}
-
-/* The step was given up, as far as this workgroup can know: whoever did said so before it came to any later meeting. */
-bool is_given_up()
-{
-    return atomicLoad(GAVE_UP, gl_ScopeDevice, 0, gl_SemanticsRelaxed) != 0;
-}
-
-/* All of this workgroup's writes are done when it counts. */
-void count_in(uint meeting)
-{
-    controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, gl_StorageSemanticsShared | gl_StorageSemanticsBuffer, gl_SemanticsAcquireRelease);
-    if (gl_LocalInvocationIndex == 0) {
-        atomicAdd(meeting_of(meeting).at[0], 1, gl_ScopeDevice, gl_StorageSemanticsBuffer, gl_SemanticsRelease);
-    }
 }
 
 /* Formally an acquire is missing, which would cost 2 % of a step on an H100. NVIDIA's devices, which alone come here, begin `coherent` loads that
