@@ -176,7 +176,7 @@ bool record_gemm_folds(const struct recorder *r, const struct device_layer *l)
 #define FEW_THREADS 512u      /* 128 registers each */
 #define EMULATED_THREADS 256u /* of tests, whose products take shared memory */
 #define FEW_UP_DEPTH 4u
-#define FEW_DOWN_SLICES 6u
+#define FEW_DOWN_SLICES 8u  /* of a row of down at most */
 #define EXPERT_BYTES 8u     /* of shared memory, for each expert */
 #define PAIR_BYTES 24u      /* for each row and expert of it */
 #define SHARED_RESERVE 320u /* zeros, factors */
@@ -196,10 +196,10 @@ static bool is_dense(const struct backend *b, const struct device_layout *l)
 
 static bool experts_fit(const struct moe_plan *m, const struct device_layer *l)
 {
-    return !m->has_shared && m->d_ff % 128 == 0 && dispatch_by_logits(m) && !l->router_bias &&
-           l->router_mixed.n_matrix && !l->mlp.b_gate_up && !l->mlp.b_down &&
-           !l->split_experts.table && dispatch_by_masks(&l->mlp.gate_up) &&
-           dispatch_by_masks(&l->mlp.down);
+    return !m->has_shared && m->d_ff % 128 == 0 && m->d_ff / 128 <= (int32_t)FEW_DOWN_SLICES &&
+           dispatch_by_logits(m) && !l->router_bias && l->router_mixed.n_matrix &&
+           !l->mlp.b_gate_up && !l->mlp.b_down && !l->split_experts.table &&
+           dispatch_by_masks(&l->mlp.gate_up) && dispatch_by_masks(&l->mlp.down);
 }
 
 static bool layer_fits(const struct backend *b, const struct layer_plan *p,
@@ -229,13 +229,11 @@ static bool is_like_first(const struct backend *b, int index)
            m->normalize == other->normalize;
 }
 
-/* Slices of a row of down, in whole steps of four chunks. */
+/* Slices of a row of down: each is one step of four chunks, as a thread that has two in registers
+ * is slower than dispatches. */
 static uint32_t down_slices(const struct device_layer *l)
 {
-    uint32_t n = FEW_DOWN_SLICES;
-    while (l->mlp.down.layout.n_chunk / 4 % n)
-        n--;
-    return n;
+    return l->mlp.down.layout.n_chunk / 4;
 }
 
 static uint32_t most_of(uint32_t a, uint32_t b)
