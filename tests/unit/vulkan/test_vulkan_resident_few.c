@@ -17,6 +17,7 @@
 
 #define N 5
 #define STEPS 3
+#define RUNS 2 /* sequences with several rows in a step */
 #define MAX_VOCAB 8192
 #define MAX_LAYERS 8
 #define NEAR 0.02 /* of logits up to 20: halves are exact to 1/2048, and sums differ in order */
@@ -37,6 +38,7 @@ struct way {
     enum groups groups;
     int n; /* sequences */
     int32_t n_experts;
+    bool runs; /* of RUNS sequences, and rows nobody wants */
 };
 
 static void set_groups(struct backend *b, enum groups groups)
@@ -82,6 +84,43 @@ static void step(struct backend *b, struct way way, int32_t at)
     demo_step(b, q, way.n, rows);
 }
 
+static int last_layer_uses(const struct backend *b)
+{
+    const uint32_t *used = b->result.used + (size_t)(b->plan->n_layer - 1) * USED_WORDS;
+    int n = 0;
+    for (int i = 0; i < USED_WORDS; i++)
+        n += __builtin_popcount(used[i]);
+    return n;
+}
+
+/* A prompt of which no row is wanted, so that the last layer reads no experts; then as many rows,
+ * all of one sequence's wanted, as speculation has them, and the last of the other's. */
+static int runs(struct backend *b)
+{
+    static const int32_t n_tokens[RUNS] = {3, N - 3}, n_out[RUNS] = {3, 1};
+    const int32_t vocab = model_plan(model)->n_vocab;
+    struct step_sequence q[RUNS];
+    int32_t tokens[N], blocks[RUNS];
+    for (int32_t i = 0; i < N; i++)
+        tokens[i] = (i * 2531 + 17) % vocab;
+    for (int i = 0; i < RUNS; i++) {
+        blocks[i] = i;
+        q[i] = (struct step_sequence){.tokens = tokens + 3 * i,
+                                      .n_tokens = n_tokens[i],
+                                      .blocks = &blocks[i],
+                                      .state = -1,
+                                      .want_logits = true};
+    }
+    demo_step(b, q, RUNS, rows);
+    assert_int_equal(last_layer_uses(b), 0);
+    for (int i = 0; i < RUNS; i++) {
+        q[i].start = n_tokens[i];
+        q[i].n_out = n_out[i];
+    }
+    demo_step(b, q, RUNS, rows);
+    return n_out[0] + n_out[1];
+}
+
 /* What is seen of the last step. */
 static void take(struct way way, struct seen *s)
 {
@@ -93,9 +132,12 @@ static void take(struct way way, struct seen *s)
     set_groups(b, way.groups);
     const struct recorder r = {.b = b, .n_rows = (uint32_t)way.n};
     s->fits = record_resident_few_fits(&r);
-    for (int32_t at = 0; s->can && at < STEPS; at++)
+    int n = way.n;
+    if (s->can && way.runs)
+        n = runs(b);
+    for (int32_t at = 0; s->can && !way.runs && at < STEPS; at++)
         step(b, way, at);
-    for (int i = 0; s->can && i < way.n; i++)
+    for (int i = 0; s->can && i < n; i++)
         memcpy(s->logits[i], rows[i].logits, (size_t)plan->n_vocab * sizeof(float));
     memcpy(s->used, b->result.used, (size_t)plan->n_layer * USED_WORDS * sizeof(uint32_t));
     s->resident = b->tuning.resident_groups > 0;
@@ -104,13 +146,13 @@ static void take(struct way way, struct seen *s)
         skip();
 }
 
-static void check_near(int32_t n_experts)
+static void check_near(int32_t n_experts, bool runs)
 {
     static struct seen apart, together;
     const int32_t vocab = model_plan(model)->n_vocab;
     float worst = 0;
-    take((struct way){NONE, N, n_experts}, &apart);
-    take((struct way){FITTING, N, n_experts}, &together);
+    take((struct way){NONE, N, n_experts, runs}, &apart);
+    take((struct way){FITTING, N, n_experts, runs}, &together);
     assert_false(apart.fits);
     assert_true(together.fits && together.resident);
     for (int t = 0; t < N; t++)
@@ -126,19 +168,24 @@ static void check_near(int32_t n_experts)
 
 static void test_one_dispatch_is_near_to_several(void **state)
 {
-    check_near(0);
+    check_near(0, false);
 }
 
 static void test_fewer_experts_too(void **state)
 {
-    check_near(2);
+    check_near(2, false);
+}
+
+static void test_rows_of_one_sequence_and_unwanted_ones(void **state)
+{
+    check_near(0, true);
 }
 
 static void test_rows_do_not_depend_on_their_number(void **state)
 {
     static struct seen five, three;
-    take((struct way){FITTING, N, 0}, &five);
-    take((struct way){FITTING, 3, 0}, &three);
+    take((struct way){.groups = FITTING, .n = N}, &five);
+    take((struct way){.groups = FITTING, .n = 3}, &three);
     assert_true(five.fits && three.fits);
     assert_memory_equal(five.logits, three.logits, 3 * sizeof five.logits[0]);
 }
@@ -147,8 +194,8 @@ static void test_rows_do_not_depend_on_their_number(void **state)
 static void test_workgroups_that_wait_in_vain(void **state)
 {
     static struct seen apart, given_up;
-    take((struct way){NONE, N, 0}, &apart);
-    take((struct way){MANY, N, 0}, &given_up);
+    take((struct way){.groups = NONE, .n = N}, &apart);
+    take((struct way){.groups = MANY, .n = N}, &given_up);
     assert_true(given_up.fits && !given_up.resident);
     assert_memory_equal(apart.logits, given_up.logits, sizeof apart.logits);
     assert_memory_equal(apart.used, given_up.used, sizeof apart.used);
@@ -159,6 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_dispatch_is_near_to_several),
         cmocka_unit_test(test_fewer_experts_too),
+        cmocka_unit_test(test_rows_of_one_sequence_and_unwanted_ones),
         cmocka_unit_test(test_rows_do_not_depend_on_their_number),
         cmocka_unit_test(test_workgroups_that_wait_in_vain),
     };
