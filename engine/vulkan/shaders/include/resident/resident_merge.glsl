@@ -21,7 +21,8 @@ uint n_splits()
     if (MERGE_SPLITS == 0) {
         return 1;
     }
-    uint n_blocks = uint(p.token_rows.at[0].y) / 32 + 1, each = max(MERGE_BLOCKS, (n_blocks + MERGE_SPLITS - 1) / MERGE_SPLITS);
+    ivec4 row = p.token_rows.at[0]; /* whole, as main() has it: llvmpipe takes the first part for the second of a load by parts here */
+    uint n_blocks = uint(row.y) / 32 + 1, each = max(MERGE_BLOCKS, (n_blocks + MERGE_SPLITS - 1) / MERGE_SPLITS);
     return (n_blocks + each - 1) / each;
 }
 
