@@ -14,7 +14,7 @@
 
 enum {
     D = 256,
-    MIXED = 256, /* of either mixer */
+    MIXED = 256, /* of either mixer; of attention alone twice as many */
     KEY_HEADS = 2,
     VALUE_HEADS = 4,
     D_HEAD = 64,
@@ -30,6 +30,7 @@ static struct random_weight matrices[MATRICES];
 static float *vectors[VECTORS];
 static int n_matrices, n_vectors;
 static unsigned seed;
+static bool alone; /* attention in all layers */
 static struct layer_plan layers[RECURRENT_LAYERS];
 static struct model_plan plan;
 
@@ -88,26 +89,28 @@ static void add_delta_net(struct layer_plan *l)
                                            .norm = vector(D_HEAD, 1, 0.5f)};
 }
 
+/* By itself as attn_units.comp and resident.comp chain it: whole heads of 128 turn, no gates. */
 static void add_attention(struct layer_plan *l)
 {
-    const int heads = MIXED / D_HEAD;
+    const int mixed = alone ? 2 * MIXED : MIXED, d_head = alone ? 128 : D_HEAD,
+              turning = alone ? d_head : 16;
     l->mixer = MIXER_ATTENTION;
     l->state_index = -1;
     l->kv_index = plan.n_attention++;
-    l->attention = (struct attention_plan){.n_head = heads,
+    l->attention = (struct attention_plan){.n_head = mixed / d_head,
                                            .n_kv_head = 1,
-                                           .d_head = D_HEAD,
-                                           .scale = 1 / sqrtf(D_HEAD),
-                                           .rope = {.n_dims = 16, .scale = 1},
-                                           .wq = matrix(2 * MIXED, D),
-                                           .wk = matrix(D_HEAD, D),
-                                           .wv = matrix(D_HEAD, D),
-                                           .wo = matrix(D, MIXED),
-                                           .q_norm = vector(D_HEAD, 1, 0.5f),
-                                           .k_norm = vector(D_HEAD, 1, 0.5f),
-                                           .output_gate = true};
-    for (int i = 0; i < 8; i++)
-        l->attention.rope.inv_freq[i] = powf(10000, -(float)i / 8);
+                                           .d_head = d_head,
+                                           .scale = 1 / sqrtf((float)d_head),
+                                           .rope = {.n_dims = turning, .scale = 1},
+                                           .wq = matrix(alone ? mixed : 2 * mixed, D),
+                                           .wk = matrix(d_head, D),
+                                           .wv = matrix(d_head, D),
+                                           .wo = matrix(D, mixed),
+                                           .q_norm = vector(d_head, 1, 0.5f),
+                                           .k_norm = vector(d_head, 1, 0.5f),
+                                           .output_gate = !alone};
+    for (int i = 0; i < turning / 2; i++)
+        l->attention.rope.inv_freq[i] = powf(10000, -(float)i / (float)(turning / 2));
 }
 
 static void add_experts(struct layer_plan *l)
@@ -132,7 +135,7 @@ static void add_experts(struct layer_plan *l)
     };
 }
 
-const struct model_plan *recurrent_rig_open(void)
+static const struct model_plan *rig_open(void)
 {
     plan = (struct model_plan){.family = "test",
                                .n_layer = RECURRENT_LAYERS,
@@ -147,13 +150,25 @@ const struct model_plan *recurrent_rig_open(void)
     for (int i = 0; i < RECURRENT_LAYERS; i++) {
         struct layer_plan *l = &layers[i];
         *l = (struct layer_plan){.mixer_norm = vector(D, 1, 0.5f), .ffn_norm = vector(D, 1, 0.5f)};
-        if (i % 4 == 2)
+        if (alone || i % 4 == 2)
             add_attention(l);
         else
             add_delta_net(l);
         add_experts(l);
     }
     return &plan;
+}
+
+const struct model_plan *recurrent_rig_open(void)
+{
+    alone = false;
+    return rig_open();
+}
+
+const struct model_plan *attention_rig_open(void)
+{
+    alone = true;
+    return rig_open();
 }
 
 void recurrent_rig_close(void)

@@ -8,4 +8,6 @@
 
 /* Lives until recurrent_rig_close(). */
 const struct model_plan *recurrent_rig_open(void);
+/* The same with attention alone, in heads that attn_units.comp takes. */
+const struct model_plan *attention_rig_open(void);
 void recurrent_rig_close(void);
