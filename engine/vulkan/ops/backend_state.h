@@ -21,7 +21,8 @@ struct workspace { /* device addresses; sizes for max_rows rows; rows are multip
     VkDeviceAddress qkv;          /* [rows, qkv_stride] */
     VkDeviceAddress attn;         /* [rows, n_head * d_head]; DeltaNet: [rows, n_v_head * d_v] */
     VkDeviceAddress convolved;    /* [rows, channels] DeltaNet's q, k, v after the convolution */
-    VkDeviceAddress gates;        /* [rows, n_v_head, 2] its decay and strength */
+    VkDeviceAddress gates;        /* [rows, n_v_head, 2] its decay and strength; or in a row alone
+                                     squares of resident.comp's pieces of heads */
     VkDeviceAddress parts;        /* attention's splits */
     VkDeviceAddress router;       /* [rows, n_expert] logits, and one of the shared expert's gate */
     VkDeviceAddress ids, weights; /* [rows, n_used] */

@@ -7,10 +7,11 @@
 #pragma once
 #include "engine/vulkan/ops/record.h"
 
-/* Whether the step that r records goes this way: all layers are of one kind, for which there is a
- * shader. The caller sees to it that routers are folded and nobody looks at intermediates. */
+/* Whether the step that r records goes this way: all layers are of one kind but for their mixers,
+ * for which there is a shader. The caller sees to it that routers are folded and nobody looks at
+ * intermediates. */
 bool record_resident_fits(const struct recorder *r);
-/* Zeroes the counters, before the first layer. */
+/* Zeroes the counters and says what recurrent layers are computed with, before the first layer. */
 void record_resident_begin(struct recorder *r);
 /* A layer from wo on, behind its attention, and the projections of the one that follows, if any,
  * with its mixer if that is recurrent. Of a recurrent layer `attention` names the layer alone. */
