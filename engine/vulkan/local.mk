@@ -21,7 +21,7 @@ libsluice_vulkan_a_SOURCES = \
 	%D%/measure/proxy_model.c %D%/measure/proxy_model.h \
 	%D%/measure/repack_bandwidth.c %D%/measure/repack_bandwidth.h \
 	%D%/measure/vulkan_speed.c %D%/measure/vulkan_speed.h \
-	%D%/ops/backend_kept.c %D%/ops/backend_kept.h \
+	%D%/device/backend_kept.c %D%/device/backend_kept.h \
 	%D%/ops/backend_state.h \
 	%D%/ops/cpu_experts.c %D%/ops/cpu_experts.h \
 	%D%/ops/device_bandwidth.c %D%/ops/device_bandwidth.h \
@@ -36,7 +36,7 @@ libsluice_vulkan_a_SOURCES = \
 	%D%/ops/host_sync.c %D%/ops/host_sync.h \
 	%D%/ops/record.c %D%/ops/record.h \
 	%D%/ops/record_attention.c %D%/ops/record_sum.c \
-	%D%/ops/record_resident.c %D%/ops/record_resident.h \
+	%D%/ops/record_resident.c %D%/ops/record_resident_few.c %D%/ops/record_resident.h \
 	%D%/ops/delta_net_ops.c %D%/ops/delta_net_ops.h \
 	%D%/ops/device_content.c %D%/ops/device_content.h \
 	%D%/ops/router_fold.c %D%/ops/router_fold.h \

@@ -1,6 +1,6 @@
 /* The backend's table: opening, closing, copies, numbers. */
 #include "engine/base/size_text.h"
-#include "engine/vulkan/ops/backend_kept.h"
+#include "engine/vulkan/device/backend_kept.h"
 #include "engine/vulkan/ops/device_content.h"
 #include "engine/vulkan/ops/backend_state.h"
 

@@ -12,7 +12,7 @@
 #include "engine/model/model_stats.h"
 #include "engine/vulkan/measure/proxy_model.h"
 #include "engine/vulkan/measure/repack_bandwidth.h"
-#include "engine/vulkan/ops/backend_kept.h"
+#include "engine/vulkan/device/backend_kept.h"
 #include "engine/vulkan/ops/backend_state.h"
 #include "engine/vulkan/ops/device_bandwidth.h"
 #include "engine/vulkan/ops/vulkan_step.h"

@@ -66,7 +66,7 @@ static bool layer_fits(const struct backend *b, const struct layer_plan *p,
            dispatch_by_masks(&l->mlp.down);
 }
 
-static bool same_shape(const struct device_matrix *a, const struct device_matrix *b)
+bool record_resident_same_shape(const struct device_matrix *a, const struct device_matrix *b)
 {
     return a->rows == b->rows && a->layout.n_chunk == b->layout.n_chunk &&
            dispatch_same_format(&a->layout, &b->layout);
@@ -93,7 +93,8 @@ static bool is_like_others(const struct backend *b, int index)
     const struct layer_plan *p = &b->plan->layers[index];
     const struct device_layer *l = &b->model.layers[index], *first = b->model.layers;
     const struct moe_plan *m = &p->moe, *other = &b->plan->layers[0].moe;
-    return same_shape(&l->wo, &first->wo) && same_shape(&l->mlp.gate_up, &first->mlp.gate_up) &&
+    return record_resident_same_shape(&l->wo, &first->wo) &&
+           record_resident_same_shape(&l->mlp.gate_up, &first->mlp.gate_up) &&
            m->n_expert == other->n_expert && m->n_used == other->n_used &&
            m->score == other->score && m->normalize == other->normalize &&
            m->has_shared == other->has_shared &&
@@ -117,9 +118,7 @@ static uint32_t shared_bytes(const struct backend *b)
 #define WEIGHTS 20 /* addresses of a push_resident that count from `weights` */
 #define WORK 9     /* and from `work`, in the order of SPEC_AT_MIXED and the next ones */
 
-/* The same addresses in units from the lowest of them; an absent one is 0. False: they are too far
- * apart. */
-static bool to_units(const VkDeviceAddress *at, uint32_t *units, int n, uint64_t *base)
+bool record_resident_units(const VkDeviceAddress *at, uint32_t *units, int n, uint64_t *base)
 {
     uint64_t low = at[0];
     for (int i = 1; i < n; i++)
@@ -138,7 +137,7 @@ static bool work_of(const struct workspace *w, uint32_t units[WORK], uint64_t *b
 {
     const VkDeviceAddress work[WORK] = {w->attn, w->x,        w->router, w->h,    w->qkv,
                                         w->used, w->meetings, w->gates,  w->parts};
-    return to_units(work, units, WORK, base);
+    return record_resident_units(work, units, WORK, base);
 }
 
 static bool weights_of(const struct backend *b, int index, struct push_resident *p)
@@ -159,7 +158,7 @@ static bool weights_of(const struct backend *b, int index, struct push_resident 
                                               shared_up->plane[2],   shared_down->plane[0],
                                               shared_down->plane[1], shared_down->plane[2]};
     uint32_t u[WEIGHTS];
-    if (!to_units(weights, u, WEIGHTS, &p->weights))
+    if (!record_resident_units(weights, u, WEIGHTS, &p->weights))
         return false;
     p->wo_data = u[0], p->wo_scales = u[1], p->wo_biases = u[2], p->wo_extra = u[3];
     p->ffn_norm = u[4];

@@ -21,7 +21,13 @@ void record_resident(struct recorder *r, const struct attention_op *attention);
 VkDeviceAddress record_resident_advanced(const struct backend *b, int index);
 
 /* The same for steps of several rows, MATRIX_FEW at most, on the matrix units
- * (shaders/resident_few.comp; record_few.c). The mixer's output stands in workspace.x_hi, as
- * halves. */
+ * (shaders/resident_few.comp; record_resident_few.c). The mixer's output stands in workspace.x_hi,
+ * as halves. */
 bool record_resident_few_fits(const struct recorder *r);
 void record_resident_few(struct recorder *r, int index);
+
+/* What both have: whether one pipeline's constants hold for both matrices. */
+bool record_resident_same_shape(const struct device_matrix *a, const struct device_matrix *b);
+/* n addresses in units of RESIDENT_UNIT from the lowest of them, `base`; an absent one is 0. False:
+ * they are too far apart. */
+bool record_resident_units(const VkDeviceAddress *at, uint32_t *units, int n, uint64_t *base);

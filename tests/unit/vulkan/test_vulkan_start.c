@@ -19,7 +19,7 @@
 #include "engine/model/model.h"
 #include "engine/vulkan/device/pipeline_file.h"
 #include "engine/vulkan/measure/proxy_model.h"
-#include "engine/vulkan/ops/backend_kept.h"
+#include "engine/vulkan/device/backend_kept.h"
 #include "engine/vulkan/ops/backend_state.h"
 
 static struct model *model; /* DeltaNet and attention in turn */

@@ -1,5 +1,5 @@
 /* Hands a device from one backend to the next. */
-#include "engine/vulkan/ops/backend_kept.h"
+#include "engine/vulkan/device/backend_kept.h"
 
 #include <stdlib.h>
 #include <string.h>
