@@ -145,8 +145,8 @@ static void test_our_shaders(void **state)
         buf_fini(&khr);
     }
     /* two of attention, four forms of products of six formats, the head's, two of experts of single
-     * rows, and the places */
-    assert_int_equal(with, 30);
+     * rows, three of few rows in one dispatch, and the places */
+    assert_int_equal(with, 33);
 }
 
 /* Words of a module: a 32-bit word, a half, two dimensions told by SpecIds a and b, a matrix of
