@@ -32,7 +32,7 @@ for (const [name, pre] of [["qwen3", "qwen2"], ["gpt_oss", "gpt-4o"]]) {
       assert.deepEqual(special[i].ids, c.ids, c.id);
       assert.deepEqual(plain[i].ids, c.ids_plain ?? c.ids, `${c.id}, plain`);
     });
-    const streams = lines(readFileSync(join(data, "tokenizers", name, "streaming.jsonl"), "utf8"));
+    const streams = lines(unpacked(`tokenizers/${name}/streaming.jsonl`));
     const read = await jsonl("detokenize", model, streams.map((c) => ({ ids: c.ids })));
     streams.forEach((c, i) => assert.deepEqual(read[i].emit, c.emit, c.id));
   });
