@@ -41,6 +41,14 @@ const struct weight_form weight_forms[] = {
 };
 const int n_weight_forms = sizeof weight_forms / sizeof *weight_forms;
 
+const struct weight_form *weight_form_of(const char *name)
+{
+    for (int i = 0; i < n_weight_forms; i++)
+        if (!strcmp(weight_forms[i].name, name))
+            return &weight_forms[i];
+    abort();
+}
+
 static unsigned next(unsigned *state)
 {
     *state = *state * 1664525u + 1013904223u;

@@ -17,6 +17,8 @@ struct weight_form { /* a format, and what names it */
 
 extern const struct weight_form weight_forms[];
 extern const int n_weight_forms;
+/* By name. Aborts: there is none. */
+const struct weight_form *weight_form_of(const char *name);
 
 /* Stack of n_matrix [rows, cols]; rows are `gap` bytes further apart than they are long. Values are
  * of order 1; the seed decides them. */

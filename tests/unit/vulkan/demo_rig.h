@@ -16,3 +16,13 @@ struct backend *plan_backend(const struct model_plan *plan, const struct backend
 struct backend *demo_backend(const struct backend_params *p);
 /* A step of n sequences; the test fails where it does. */
 void demo_step(struct backend *b, const struct step_sequence *q, int32_t n, struct step_row *rows);
+/* One token of each of n sequences, at `at`, all wanted; n_experts as a step's, 0: the model's. */
+void demo_step_each(struct backend *b, int n, int32_t at, int32_t n_experts, struct step_row *rows);
+/* The matrix units' products of few rows, where there are none their form for tests. */
+void demo_use_units(struct backend *b);
+/* These also for steps of three rows and more. False: the device can't. */
+bool demo_force_few(struct backend *b);
+/* For tuning.resident_groups: as many as run at once, which so small a model does not take by
+ * itself; and more. */
+uint32_t demo_fitting_groups(const struct backend *b);
+uint32_t demo_too_many_groups(const struct backend *b);

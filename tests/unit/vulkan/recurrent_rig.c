@@ -34,20 +34,11 @@ static bool alone; /* attention in all layers */
 static struct layer_plan layers[RECURRENT_LAYERS];
 static struct model_plan plan;
 
-static const struct weight_form *form_of(const char *name)
-{
-    for (int i = 0; i < n_weight_forms; i++)
-        if (!strcmp(weight_forms[i].name, name))
-            return &weight_forms[i];
-    fail_msg("no form %s", name);
-    return NULL;
-}
-
 static struct weight stack(const char *form, int n, int rows, int cols)
 {
     assert_true(n_matrices < MATRICES);
     struct random_weight *r = &matrices[n_matrices++];
-    random_weight_init(r, form_of(form), n, rows, cols, 0, ++seed);
+    random_weight_init(r, weight_form_of(form), n, rows, cols, 0, ++seed);
     return r->w;
 }
 

@@ -26,36 +26,10 @@ static struct step_row rows[N];
 static void take(struct backend *b, int n, float (*logits)[MAX_VOCAB])
 {
     const struct model_plan *plan = model_plan(model);
-    for (int32_t at = 0; at < 3; at++) {
-        struct step_sequence q[N];
-        int32_t tokens[N], blocks[N];
-        for (int i = 0; i < n; i++) {
-            tokens[i] = (i * 2531 + at * 977 + 17) % plan->n_vocab;
-            blocks[i] = i;
-            q[i] = (struct step_sequence){.tokens = &tokens[i],
-                                          .n_tokens = 1,
-                                          .start = at,
-                                          .blocks = &blocks[i],
-                                          .state = -1,
-                                          .n_out = 1,
-                                          .want_logits = true};
-        }
-        demo_step(b, q, n, rows);
-    }
+    for (int32_t at = 0; at < 3; at++)
+        demo_step_each(b, n, at, 0, rows);
     for (int i = 0; i < n; i++)
         memcpy(logits[i], rows[i].logits, (size_t)plan->n_vocab * sizeof(float));
-}
-
-/* Whether products of few rows can be forced on this device. */
-static bool force_few(struct backend *b)
-{
-    const struct gpu_caps *c = &b->gpu.caps;
-    if (!c->cooperative_matrix && c->float16 && c->subgroup >= 8)
-        b->tuning.few = WIDE_EMULATED;
-    b->tuning.few_rows = 64;
-    b->tuning.few_threads = 64;
-    b->tuning.gemm_min_rows = b->tuning.gemm_expert_rows = 3;
-    return b->tuning.few != WIDE_NONE;
 }
 
 static struct backend *open_backend(void)
@@ -74,7 +48,7 @@ static void test_few(void **state)
     take(b, N, single);
     vulkan_backend.close(&b);
     b = open_backend();
-    const bool can = force_few(b);
+    const bool can = demo_force_few(b);
     const struct recorder r = {.b = b, .n_rows = N};
     const bool folds = record_gemm_folds(&r, &b->model.layers[0]);
     if (can) {

@@ -21,8 +21,6 @@
 #define DEEP 67 /* a prompt of three blocks */
 #define MAX_VOCAB 8192
 #define MAX_LAYERS 8
-#define MOST 4096        /* workgroups that a device runs at once, by far */
-#define SOFTWARE_MOST 23 /* of few threads, where each takes long */
 
 static struct step_row rows[DEEP];
 
@@ -32,23 +30,11 @@ struct seen {
     bool resident; /* at the end */
 };
 
-enum groups { NONE, FITTING, MANY };
-
-static void set_groups(struct backend *b, enum groups groups)
-{
-    if (groups == NONE)
-        b->tuning.resident_groups = 0;
-    else if (groups == MANY)
-        b->tuning.resident_groups = b->gpu.caps.software ? SOFTWARE_MOST + 1 : MOST + 1;
-    else /* which so small a model does not take by itself */
-        b->tuning.resident_groups = b->gpu.caps.multiprocessors ? b->gpu.caps.multiprocessors : 1;
-}
-
 struct way {
-    enum groups groups;
-    int32_t n_experts; /* 0: the model's */
-    int32_t left_out;  /* layers at the end, as probes leave out some */
-    bool deep;         /* and each block a split of attention */
+    uint32_t (*groups)(const struct backend *b); /* NULL: none */
+    int32_t n_experts;                           /* 0: the model's */
+    int32_t left_out;                            /* layers at the end, as probes leave out some */
+    bool deep;                                   /* and each block a split of attention */
 };
 
 /* A prompt, then tokens one by one. */
@@ -62,7 +48,7 @@ static void take(struct way way, struct seen *s)
     int32_t tokens[DEEP + STEPS];
     struct backend *b = plan_backend(plan, &p);
     assert_true(plan->n_vocab <= MAX_VOCAB && plan->n_layer <= MAX_LAYERS);
-    set_groups(b, way.groups);
+    b->tuning.resident_groups = way.groups ? way.groups(b) : 0;
     part.n_layer -= way.left_out;
     for (int32_t i = 0; i < prompt + STEPS; i++)
         tokens[i] = (i * 2531 + 17) % plan->n_vocab;
@@ -100,8 +86,8 @@ static float worst_of(const struct seen *a, const struct seen *b)
 static void check(int32_t n_experts, bool deep)
 {
     static struct seen apart, together;
-    take((struct way){NONE, n_experts, 0, deep}, &apart);
-    take((struct way){FITTING, n_experts, 0, deep}, &together);
+    take((struct way){NULL, n_experts, 0, deep}, &apart);
+    take((struct way){demo_fitting_groups, n_experts, 0, deep}, &together);
     assert_true(together.resident);
     const float worst = worst_of(&apart, &together);
     assert_true(worst > 0); /* else both went the same way: sums are in another order */
@@ -129,8 +115,8 @@ static void test_attention_in_splits_too(void **state)
 static void check_given_up(int32_t left_out)
 {
     static struct seen apart, given_up;
-    take((struct way){NONE, 0, left_out, false}, &apart);
-    take((struct way){MANY, 0, left_out, false}, &given_up);
+    take((struct way){NULL, 0, left_out, false}, &apart);
+    take((struct way){demo_too_many_groups, 0, left_out, false}, &given_up);
     assert_false(given_up.resident);
     assert_memory_equal(apart.logits, given_up.logits, sizeof apart.logits);
     assert_memory_equal(apart.used, given_up.used, sizeof apart.used);

@@ -21,8 +21,6 @@
 #define MAX_VOCAB 8192
 #define MAX_LAYERS 8
 #define NEAR 0.02 /* of logits up to 20: halves are exact to 1/2048, and sums differ in order */
-#define MOST 4096 /* workgroups that a device runs at once, by far */
-#define SOFTWARE_MOST 23 /* of few threads, where each takes long */
 
 static struct step_row rows[N];
 
@@ -32,57 +30,12 @@ struct seen {
     bool can, fits, resident; /* fits: the step goes this way; resident: at the end, too */
 };
 
-enum groups { NONE, FITTING, MANY };
-
 struct way {
-    enum groups groups;
-    int n; /* sequences */
+    uint32_t (*groups)(const struct backend *b); /* NULL: none */
+    int n;                                       /* sequences */
     int32_t n_experts;
     bool runs; /* of RUNS sequences, and rows nobody wants */
 };
-
-static void set_groups(struct backend *b, enum groups groups)
-{
-    if (groups == NONE)
-        b->tuning.resident_groups = 0;
-    else if (groups == MANY)
-        b->tuning.resident_groups = b->gpu.caps.software ? SOFTWARE_MOST + 1 : MOST + 1;
-    else /* which so small a model does not take by itself */
-        b->tuning.resident_groups = b->gpu.caps.multiprocessors ? b->gpu.caps.multiprocessors : 1;
-}
-
-/* Whether products of few rows can be forced on this device. */
-static bool force_few(struct backend *b)
-{
-    const struct gpu_caps *c = &b->gpu.caps;
-    if (!c->cooperative_matrix && c->float16 && c->subgroup >= 8)
-        b->tuning.few = WIDE_EMULATED;
-    b->tuning.few_rows = 64;
-    b->tuning.few_threads = 64;
-    b->tuning.gemm_min_rows = b->tuning.gemm_expert_rows = 3;
-    return b->tuning.few != WIDE_NONE;
-}
-
-/* The tokens of one step, one of each sequence. */
-static void step(struct backend *b, struct way way, int32_t at)
-{
-    const int32_t vocab = model_plan(model)->n_vocab;
-    struct step_sequence q[N];
-    int32_t tokens[N], blocks[N];
-    for (int i = 0; i < way.n; i++) {
-        tokens[i] = (i * 2531 + at * 977 + 17) % vocab;
-        blocks[i] = i;
-        q[i] = (struct step_sequence){.tokens = &tokens[i],
-                                      .n_tokens = 1,
-                                      .start = at,
-                                      .blocks = &blocks[i],
-                                      .state = -1,
-                                      .n_experts = way.n_experts,
-                                      .n_out = 1,
-                                      .want_logits = true};
-    }
-    demo_step(b, q, way.n, rows);
-}
 
 static int last_layer_uses(const struct backend *b)
 {
@@ -128,15 +81,15 @@ static void take(struct way way, struct seen *s)
     const struct backend_params p = {.n_blocks = N, .max_rows = N, .max_sequences = N};
     struct backend *b = demo_backend(&p);
     assert_true(plan->n_vocab <= MAX_VOCAB && plan->n_layer <= MAX_LAYERS);
-    s->can = force_few(b);
-    set_groups(b, way.groups);
+    s->can = demo_force_few(b);
+    b->tuning.resident_groups = way.groups ? way.groups(b) : 0;
     const struct recorder r = {.b = b, .n_rows = (uint32_t)way.n};
     s->fits = record_resident_few_fits(&r);
     int n = way.n;
     if (s->can && way.runs)
         n = runs(b);
     for (int32_t at = 0; s->can && !way.runs && at < STEPS; at++)
-        step(b, way, at);
+        demo_step_each(b, way.n, at, way.n_experts, rows);
     for (int i = 0; s->can && i < n; i++)
         memcpy(s->logits[i], rows[i].logits, (size_t)plan->n_vocab * sizeof(float));
     memcpy(s->used, b->result.used, (size_t)plan->n_layer * USED_WORDS * sizeof(uint32_t));
@@ -151,8 +104,8 @@ static void check_near(int32_t n_experts, bool runs)
     static struct seen apart, together;
     const int32_t vocab = model_plan(model)->n_vocab;
     float worst = 0;
-    take((struct way){NONE, N, n_experts, runs}, &apart);
-    take((struct way){FITTING, N, n_experts, runs}, &together);
+    take((struct way){NULL, N, n_experts, runs}, &apart);
+    take((struct way){demo_fitting_groups, N, n_experts, runs}, &together);
     assert_false(apart.fits);
     assert_true(together.fits && together.resident);
     for (int t = 0; t < N; t++)
@@ -184,8 +137,8 @@ static void test_rows_of_one_sequence_and_unwanted_ones(void **state)
 static void test_rows_do_not_depend_on_their_number(void **state)
 {
     static struct seen five, three;
-    take((struct way){.groups = FITTING, .n = N}, &five);
-    take((struct way){.groups = FITTING, .n = 3}, &three);
+    take((struct way){.groups = demo_fitting_groups, .n = N}, &five);
+    take((struct way){.groups = demo_fitting_groups, .n = 3}, &three);
     assert_true(five.fits && three.fits);
     assert_memory_equal(five.logits, three.logits, 3 * sizeof five.logits[0]);
 }
@@ -194,8 +147,8 @@ static void test_rows_do_not_depend_on_their_number(void **state)
 static void test_workgroups_that_wait_in_vain(void **state)
 {
     static struct seen apart, given_up;
-    take((struct way){.groups = NONE, .n = N}, &apart);
-    take((struct way){.groups = MANY, .n = N}, &given_up);
+    take((struct way){.n = N}, &apart);
+    take((struct way){.groups = demo_too_many_groups, .n = N}, &given_up);
     assert_true(given_up.fits && !given_up.resident);
     assert_memory_equal(apart.logits, given_up.logits, sizeof apart.logits);
     assert_memory_equal(apart.used, given_up.used, sizeof apart.used);

@@ -20,10 +20,8 @@
 #define DEEP 35 /* a prompt of two blocks, each of which is a split of attention then */
 #define N_BLOCKS 2
 #define STEPS 5
-#define AGAIN 2          /* the step that is done again */
-#define MOST 4096        /* workgroups that a device runs at once, by far */
-#define SOFTWARE_MOST 23 /* of few threads, where each takes long */
-#define TOLERANCE 1e-4f  /* of the greatest logit: sums are in another order */
+#define AGAIN 2         /* the step that is done again */
+#define TOLERANCE 1e-4f /* of the greatest logit: sums are in another order */
 
 static const struct model_plan *plan;
 static struct step_row rows[DEEP];
@@ -40,16 +38,6 @@ struct way {
     bool again;                                  /* one step is done again */
     int32_t prompt;
 };
-
-static uint32_t fitting(const struct backend *b)
-{
-    return b->gpu.caps.multiprocessors ? b->gpu.caps.multiprocessors : 1;
-}
-
-static uint32_t too_many(const struct backend *b)
-{
-    return (b->gpu.caps.software ? SOFTWARE_MOST : MOST) + 1;
-}
 
 /* The last step once more, as if its last dispatch had given up: all states are advanced, and the
  * variables of the step are still there. */
@@ -69,14 +57,6 @@ static void run_again(struct backend *b, float *logits)
         fail_msg("%s", e.text);
     gpu_command_free(&b->gpu, &c);
     memcpy(logits, b->result.full_logits.map, RECURRENT_VOCAB * sizeof(float));
-}
-
-/* Attention of a row alone by attn_units.comp, where the device can. */
-static void use_units(struct backend *b)
-{
-    const struct gpu_caps *c = &b->gpu.caps;
-    if (!c->cooperative_matrix && c->float16 && c->subgroup >= 8)
-        b->tuning.few = WIDE_EMULATED;
 }
 
 /* A prompt, then tokens one by one. */
@@ -99,7 +79,7 @@ static void take(struct way way, struct seen *s)
     struct step_sequence q = {
         .tokens = tokens, .n_tokens = way.prompt, .blocks = blocks, .state = 1};
     demo_step(b, &q, 1, rows);
-    use_units(b);
+    demo_use_units(b); /* attention of a row alone by attn_units.comp, where the device can */
     b->tuning.split_blocks = 1;
     s->chained = record_chain_fits(&r, record_splits(b, 1, way.prompt));
     q.n_tokens = q.n_out = 1;
@@ -132,7 +112,7 @@ static void check_together(int32_t prompt, bool chained)
 {
     static struct seen apart, together;
     take((struct way){.prompt = prompt}, &apart);
-    take((struct way){.groups = fitting, .prompt = prompt}, &together);
+    take((struct way){.groups = demo_fitting_groups, .prompt = prompt}, &together);
     if (chained && !together.chained)
         skip();
     assert_true(together.resident && together.chained == chained);
@@ -162,7 +142,7 @@ static void test_workgroups_that_wait_in_vain(void **state)
 {
     static struct seen apart, given_up;
     take((struct way){.prompt = PROMPT}, &apart);
-    take((struct way){.groups = too_many, .prompt = PROMPT}, &given_up);
+    take((struct way){.groups = demo_too_many_groups, .prompt = PROMPT}, &given_up);
     assert_false(given_up.resident);
     assert_memory_equal(apart.logits, given_up.logits, sizeof apart.logits);
     assert_memory_equal(apart.used, given_up.used, sizeof apart.used);
@@ -172,7 +152,7 @@ static void test_what_was_advanced_stays(void **state)
 {
     static struct seen apart, again;
     take((struct way){.prompt = PROMPT}, &apart);
-    take((struct way){.groups = fitting, .again = true, .prompt = PROMPT}, &again);
+    take((struct way){.groups = demo_fitting_groups, .again = true, .prompt = PROMPT}, &again);
     for (int i = 0; i < STEPS; i++)
         compare(again.logits[i], apart.logits[i], "a step, or one behind it");
     compare(again.again, apart.logits[AGAIN], "the step done again");

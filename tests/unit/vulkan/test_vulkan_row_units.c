@@ -24,15 +24,6 @@ struct row_units {
     float *raw;
 };
 
-static const struct weight_form *form_of(const char *name)
-{
-    for (int i = 0; i < n_weight_forms; i++)
-        if (!strcmp(weight_forms[i].name, name))
-            return &weight_forms[i];
-    fail_msg("no form %s", name);
-    return NULL;
-}
-
 static void *copy_of(const float *at, size_t n)
 {
     float *v = malloc(n * sizeof *v);
@@ -87,7 +78,7 @@ static void begin(struct row_units *o, const struct shape *s)
 {
     const int rows[2] = {s->d_ff, s->d_ff};
     rig_clear(&rig);
-    *o = (struct row_units){.s = s, .form = form_of("mxfp4"), .stride = padded(s->n_expert)};
+    *o = (struct row_units){.s = s, .form = weight_form_of("mxfp4"), .stride = padded(s->n_expert)};
     o->moe = (struct moe_plan){.n_expert = s->n_expert,
                                .n_used = s->n_used,
                                .score = s->score,
@@ -320,7 +311,7 @@ int main(void)
         return 77;
     }
     int failed = 77;
-    if (few_rows_begin(form_of("mxfp4"))) {
+    if (few_rows_begin(weight_form_of("mxfp4"))) {
         failed = cmocka_run_group_tests(tests, NULL, NULL);
         few_rows_end();
     }
