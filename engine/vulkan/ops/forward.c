@@ -121,10 +121,10 @@ static struct attention_op row_attention(const struct forward *f, int layer)
     };
 }
 
-static void attention(struct forward *f, int layer)
+static void attention(struct forward *f, const struct attention_op *rows)
 {
-    const struct attention_plan *a = &f->r.b->plan->layers[layer].attention;
-    const struct device_layer *l = &f->r.b->model.layers[layer];
+    const struct attention_plan *a = &f->r.b->plan->layers[rows->layer].attention;
+    const struct device_layer *l = &f->r.b->model.layers[rows->layer];
     if (!f->projected)
         projections(f, l, l->qkv, l->n_qkv, l->b_qkv);
     if (!f->shape->one_row_each) {
@@ -133,15 +133,14 @@ static void attention(struct forward *f, int layer)
     }
     if (f->shape->n_tiles)
         record_tiled_attention(&f->r, a, l, (uint32_t)f->shape->n_tiles);
-    const struct attention_op rows = row_attention(f, layer);
     if (f->shape->has_untiled)
-        record_attention(&f->r, a, l, &rows);
+        record_attention(&f->r, a, l, rows);
     if (f->shape->n_tiles && kv_type_packed(f->r.b->kv_type)) {
         record_barrier(&f->r);
         record_attention_rotate(&f->r, a);
     }
     if (!f->resident)
-        output(f, l, (uint32_t)(a->n_head * a->d_head), rows.halves);
+        output(f, l, (uint32_t)(a->n_head * a->d_head), rows->halves);
 }
 
 static void delta_net(struct forward *f, const struct delta_net_plan *p,
@@ -432,13 +431,13 @@ void forward_record_ops(struct forward *f)
         const struct device_layer *l = &b->model.layers[i];
         f->r.wanted_alone = i + 1 == plan->n_layer && !f->observer;
         f->folded = p->ffn == FFN_MOE && fold_fits(f, l);
+        const struct attention_op rows = row_attention(f, i);
         if (p->mixer == MIXER_ATTENTION)
-            attention(f, i);
+            attention(f, &rows);
         else
             delta_net(f, &p->delta_net, l);
         if (stands_apart(f) && (!f->projected || p->mixer == MIXER_ATTENTION))
             complete(f, "after_mixer", i);
-        const struct attention_op rows = row_attention(f, i);
         if ((f->projected = f->resident))
             joined(f, &rows);
         else if (p->ffn == FFN_MOE)

@@ -115,8 +115,9 @@ static uint32_t shared_bytes(const struct backend *b)
     return (most + 1) * CHUNK_BYTES + RESIDENT_SHARED;
 }
 
-#define WEIGHTS 20 /* addresses of a push_resident that count from `weights` */
-#define WORK 9     /* and from `work`, in the order of SPEC_AT_MIXED and the next ones */
+/* addresses of a push_resident that count from `weights`, with the shared expert's planes */
+#define WEIGHTS (RECORD_RESIDENT_WEIGHTS + 6)
+#define WORK 9 /* and from `work`, in the order of SPEC_AT_MIXED and the next ones */
 
 bool record_resident_units(const VkDeviceAddress *at, uint32_t *units, int n, uint64_t *base)
 {
@@ -140,23 +141,28 @@ static bool work_of(const struct workspace *w, uint32_t units[WORK], uint64_t *b
     return record_resident_units(work, units, WORK, base);
 }
 
-static bool weights_of(const struct backend *b, int index, struct push_resident *p)
+void record_resident_weights(const struct backend *b, int index,
+                             VkDeviceAddress at[RECORD_RESIDENT_WEIGHTS])
 {
     const int after = index + 1 == b->plan->n_layer ? index : index + 1;
     const struct device_layer *l = &b->model.layers[index], *next = &b->model.layers[after];
     const struct device_matrix *qkv = projections(&b->plan->layers[after], next),
-                               *up = &l->mlp.gate_up, *down = &l->mlp.down,
-                               *shared_up = &l->shared.gate_up, *shared_down = &l->shared.down;
-    const VkDeviceAddress weights[WEIGHTS] = {l->wo.plane[0],        l->wo.plane[1],
-                                              l->wo.plane[2],        l->router_mixed.plane[0],
-                                              l->ffn_norm,           up->plane[0],
-                                              up->plane[1],          down->plane[0],
-                                              down->plane[1],        next->mixer_norm,
-                                              qkv->plane[0],         qkv->plane[1],
-                                              qkv->plane[2],         next->router_x.plane[0],
-                                              shared_up->plane[0],   shared_up->plane[1],
-                                              shared_up->plane[2],   shared_down->plane[0],
-                                              shared_down->plane[1], shared_down->plane[2]};
+                               *up = &l->mlp.gate_up, *down = &l->mlp.down;
+    const VkDeviceAddress weights[RECORD_RESIDENT_WEIGHTS] = {
+        l->wo.plane[0], l->wo.plane[1], l->wo.plane[2], l->router_mixed.plane[0], l->ffn_norm,
+        up->plane[0],   up->plane[1],   down->plane[0], down->plane[1],           next->mixer_norm,
+        qkv->plane[0],  qkv->plane[1],  qkv->plane[2],  next->router_x.plane[0]};
+    memcpy(at, weights, sizeof weights);
+}
+
+static bool weights_of(const struct backend *b, int index, struct push_resident *p)
+{
+    const int after = index + 1 == b->plan->n_layer ? index : index + 1;
+    const struct device_mlp *shared = &b->model.layers[index].shared;
+    VkDeviceAddress weights[WEIGHTS];
+    record_resident_weights(b, index, weights);
+    memcpy(weights + RECORD_RESIDENT_WEIGHTS, shared->gate_up.plane, 3 * sizeof *weights);
+    memcpy(weights + RECORD_RESIDENT_WEIGHTS + 3, shared->down.plane, 3 * sizeof *weights);
     uint32_t u[WEIGHTS];
     if (!record_resident_units(weights, u, WEIGHTS, &p->weights))
         return false;
@@ -168,7 +174,7 @@ static bool weights_of(const struct backend *b, int index, struct push_resident 
     p->qkv_data = u[10], p->qkv_scales = u[11], p->qkv_biases = u[12], p->qkv_extra = u[13];
     p->shared_up_data = u[14], p->shared_up_scales = u[15], p->shared_up_biases = u[16];
     p->shared_down_data = u[17], p->shared_down_scales = u[18], p->shared_down_biases = u[19];
-    p->qkv_rows = qkv->rows;
+    p->qkv_rows = projections(&b->plan->layers[after], &b->model.layers[after])->rows;
     return true;
 }
 

@@ -31,3 +31,9 @@ bool record_resident_same_shape(const struct device_matrix *a, const struct devi
 /* n addresses in units of RESIDENT_UNIT from the lowest of them, `base`; an absent one is 0. False:
  * they are too far apart. */
 bool record_resident_units(const VkDeviceAddress *at, uint32_t *units, int n, uint64_t *base);
+/* Addresses of what both read of layer `index` and of the one that follows: wo, what makes logits
+ * beside it, the norm, up, down; the next norm and projections, and what makes logits beside them.
+ */
+#define RECORD_RESIDENT_WEIGHTS 14
+void record_resident_weights(const struct backend *b, int index,
+                             VkDeviceAddress at[RECORD_RESIDENT_WEIGHTS]);

@@ -86,23 +86,17 @@ static uint32_t shared_bytes(const struct backend *b)
            (uint32_t)m->n_expert * EXPERT_BYTES + (emulated ? threads * 24 : 0) + SHARED_RESERVE;
 }
 
-#define WEIGHTS 14 /* addresses of a push_resident_few that count from `weights` */
-#define WORK 7     /* and from `work` */
+#define WORK 7 /* addresses of a push_resident_few that count from `work` */
 
 static bool addresses_of(const struct backend *b, int index, struct push_resident_few *p)
 {
     const struct workspace *w = &b->workspace;
-    const struct device_layer *l = &b->model.layers[index],
-                              *next = index + 1 == b->plan->n_layer ? l : l + 1;
-    const struct device_matrix *qkv = &next->qkv[0], *up = &l->mlp.gate_up, *down = &l->mlp.down;
-    const VkDeviceAddress weights[WEIGHTS] = {
-        l->wo.plane[0], l->wo.plane[1], l->wo.plane[2], l->router_mixed.plane[0], l->ffn_norm,
-        up->plane[0],   up->plane[1],   down->plane[0], down->plane[1],           next->mixer_norm,
-        qkv->plane[0],  qkv->plane[1],  qkv->plane[2],  next->router_x.plane[0]};
     const VkDeviceAddress work[WORK] = {w->x_hi, w->x,    w->router,  w->h,
                                         w->qkv,  w->used, w->meetings};
-    uint32_t u[WEIGHTS], k[WORK];
-    if (!record_resident_units(weights, u, WEIGHTS, &p->weights) ||
+    VkDeviceAddress weights[RECORD_RESIDENT_WEIGHTS];
+    uint32_t u[RECORD_RESIDENT_WEIGHTS], k[WORK];
+    record_resident_weights(b, index, weights);
+    if (!record_resident_units(weights, u, RECORD_RESIDENT_WEIGHTS, &p->weights) ||
         !record_resident_units(work, k, WORK, &p->work))
         return false;
     p->wo_data = u[0], p->wo_scales = u[1], p->wo_biases = u[2], p->wo_extra = u[3];
