@@ -62,6 +62,10 @@ export const lasting = (ms) => ms * Math.min(10, Math.max(1, Math.ceil(os.loadav
 /** Is there such a process? One that has ended and that nobody has asked for yet is none. */
 export const lives = (pid) => { try { return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'utf8')); } catch { return false; } };
 
+/** Does a process stand still in all its threads? */
+const stands = (pid) => readdirSync(`/proc/${pid}/task`).every((task) => /\) [TtZX] /.test(readFileSync(`/proc/${pid}/task/${task}/stat`, 'utf8')));
+const signal = (pid, name) => { try { process.kill(pid, name); } catch { /* it has gone */ } };
+
 /** Waits until none of the processes has had anything to do for a while: what was asked of them has got as far as it can. One that only lacks
  * the processor is not asleep. */
 export async function atRest(pids) {
@@ -274,11 +278,16 @@ class Server {
     rmSync(this.dir, { recursive: true, force: true });
   }
 
-  /** Ends all of it at once, as when the power fails: nothing of it is left to answer for it. */
+  /** Ends all of it at once, as when the power fails: nothing of it is left to answer for it. All stand still before the first is killed, and the
+   * lowest is killed first, lest one hear that its parent has gone and still put in order what it keeps. */
   async powerFails() {
     const all = [this.child.pid];
-    for (let i = 0; i < all.length; i++) all.push(...this.childrenOf(all[i]));
-    for (const pid of all) try { process.kill(pid, 'SIGKILL'); } catch { /* it has gone with another */ }
+    for (let i = 0; i < all.length; i++) {
+      signal(all[i], 'SIGSTOP');
+      await eventually(() => assert.ok(!lives(all[i]) || stands(all[i]), 'a stopped process goes on'));
+      all.push(...this.childrenOf(all[i]));
+    }
+    for (const pid of all.toReversed()) signal(pid, 'SIGKILL');
     await this.exited;
     await eventually(() => assert.ok(!all.some(lives), 'a killed process lives on'));
   }
