@@ -4,7 +4,7 @@ check_PROGRAMS += $(MODEL_TESTS)
 TESTS += $(MODEL_TESTS)
 MODEL_TEST_LIBS = $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 
-%C%_test_weight_SOURCES = %D%/model/test_weight.c
+%C%_test_weight_SOURCES = %D%/model/test_weight.c %D%/support/packed_file.c %D%/support/packed_file.h
 %C%_test_weight_LDADD = $(MODEL_TEST_LIBS)
 %C%_test_safetensors_SOURCES = %D%/model/test_safetensors.c
 %C%_test_safetensors_LDADD = $(MODEL_TEST_LIBS)

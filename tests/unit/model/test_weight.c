@@ -9,32 +9,36 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "engine/format/tensor_file.h"
 #include "engine/format/weight_bits.h"
 #include "engine/format/weight_block.h"
+#include "tests/unit/support/packed_file.h"
 
 #define MAX_COLS 512
 
 static struct tensor_file quant, ggml;
 
-static const char *data_path(const char *name)
+static bool open_packed(struct tensor_file *f, const char *name)
 {
-    static char path[4096];
+    char path[4096], at[4096];
     const char *root = getenv("srcdir"); /* set by automake's test driver */
+    struct err e = {0};
     snprintf(path, sizeof path, "%s/tests/data/golden/quant/%s", root ? root : ".", name);
-    return path;
+    const bool temporary = packed_file_place(path, at, sizeof at), ok = tensor_file_open(f, at, &e);
+    if (temporary)
+        unlink(at);
+    if (!ok)
+        fprintf(stderr, "%s\n", e.text);
+    return ok;
 }
 
 static int open_files(void **state)
 {
-    struct err e = {0};
-    if (tensor_file_open(&quant, data_path("quant.safetensors"), &e) &&
-        tensor_file_open(&ggml, data_path("ggml.safetensors"), &e))
-        return 0;
-    fprintf(stderr, "%s\n", e.text);
-    return -1;
+    return open_packed(&quant, "quant.safetensors") && open_packed(&ggml, "ggml.safetensors") ? 0
+                                                                                              : -1;
 }
 
 static int close_files(void **state)
