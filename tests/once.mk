@@ -1,12 +1,12 @@
 # `make check` runs every test. tests/run-all has two builds: these targets are what it runs of each, so that no test costs twice.
 
-# Memory, strings, protocols, tables: a sanitizer sees all that a run without one would, so these run there only.
+# Memory, strings, protocols, tables, what is read from disks: a sanitizer sees all that a run without one would, so these run there only.
 unit = $(addprefix tests/unit/,$(1))
-SANITIZED_ONLY = $(BASE_TESTS) $(CHAT_TESTS) $(CLI_TESTS) $(FCGI_TESTS) $(GRAMMAR_TESTS) $(MEMORY_TESTS) $(STORE_TESTS) $(STORE_EXPORT_TEST) $(TEXT_TESTS) \
-	$(call unit,test_frame test_status test_sampler test_sampler_rules test_stop test_block_pool test_prefix_index test_scheduler \
+SANITIZED_ONLY = $(BASE_TESTS) $(CHAT_TESTS) $(CLI_TESTS) $(EXPERTS_TESTS) $(FCGI_TESTS) $(GRAMMAR_TESTS) $(MEMORY_TESTS) $(STORE_TESTS) \
+	$(STORE_EXPORT_TEST) $(TEXT_TESTS) $(call unit,test_frame test_status test_sampler test_sampler_rules test_stop test_block_pool test_prefix_index test_scheduler \
 	test_scheduler_stops test_prefix_reuse test_inbox test_stats test_prefill_budget test_fair_queue test_monitor test_speculation \
 	test_draft_choice test_draft_worth test_lookup test_recall test_embedder test_cache_feed test_disk_cache test_disk_rows test_prompt_disk \
-	test_expert_eviction test_expert_layout test_weight test_safetensors test_model test_gguf)
+	test_engine_disk test_weight test_safetensors test_model test_gguf)
 # But for those that do less under a sanitizer: what filters calls, and what is given more time there.
 IN_BOTH = $(call unit,test_worker_walls test_unzip test_jinja)
 # Whole models, which compute the same sums there; the sanitized build has no Vulkan.
