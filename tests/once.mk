@@ -25,6 +25,9 @@ check-optimised: all
 # sanitized build more than it gives.
 computing: $(BUILT_SOURCES)
 	$(MAKE) $(AM_MAKEFLAGS) $(filter-out libsluice-fcgi.a libsluice-sql.a libsluice-reader.a,$(noinst_LIBRARIES)) $(CPU_TESTS)
+# Under a sanitizer most of test_cpu_kernels' time: kernels without vectors, and the plain rows that it compares with.
+plain-kernels: $(BUILT_SOURCES)
+	$(MAKE) $(AM_MAKEFLAGS) $(libsluice_cpu_a_OBJECTS) $(libsluice_format_a_OBJECTS) $(tests_unit_test_cpu_kernels_OBJECTS)
 # The programs and their tests, without page and documents, which are the other build's.
 programs: $(BUILT_SOURCES)
 	$(MAKE) $(AM_MAKEFLAGS) $(bin_PROGRAMS) $(pkglibexec_PROGRAMS) $(SANITIZED_TESTS) $(test_helpers)
@@ -34,4 +37,4 @@ install-programs: programs
 # that make starts).
 check-sanitized: programs
 	$(MAKE) -o config.h AM_MAKEFLAGS="-o config.h" check_PROGRAMS="$(SANITIZED_TESTS)" TESTS="$(SANITIZED_TESTS)" check-TESTS
-.PHONY: check-optimised computing programs install-programs check-sanitized
+.PHONY: check-optimised computing plain-kernels programs install-programs check-sanitized
