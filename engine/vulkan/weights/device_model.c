@@ -117,18 +117,15 @@ static bool plan_attention(struct heap *h, const struct attention_plan *a, struc
         !device_layout_of(w[2], &v, e)) {
         return false;
     }
-    if (device_layout_equal(&q, &k) && device_layout_equal(&q, &v)) {
-        l->n_qkv = 1;
-        const int64_t rows[3] = {a->wq.rows, a->wk.rows, a->wv.rows};
-        if (!device_matrix_plan(h, w, 3, &l->qkv[0], e) ||
-            !plan_biases(h, bias, rows, 3, &l->b_qkv[0], e)) {
+    const int64_t rows[3] = {a->wq.rows, a->wk.rows, a->wv.rows};
+    const bool joined[2] = {device_layout_equal(&q, &k), device_layout_equal(&k, &v)};
+    l->n_qkv = 0;
+    for (int at = 0, n; at < 3; at += n, l->n_qkv++) {
+        for (n = 1; at + n < 3 && joined[at + n - 1]; n++)
+            ;
+        if (!device_matrix_plan(h, w + at, n, &l->qkv[l->n_qkv], e) ||
+            !plan_biases(h, bias + at, rows + at, n, &l->b_qkv[l->n_qkv], e))
             return false;
-        }
-    } else {
-        l->n_qkv = 3;
-        for (int i = 0; i < 3; i++)
-            if (!plan_matrix(h, w[i], &l->qkv[i], e) || !plan_vector(h, bias[i], &l->b_qkv[i], e))
-                return false;
     }
     return plan_vector(h, &a->q_norm, &l->q_norm, e) && plan_vector(h, &a->k_norm, &l->k_norm, e) &&
            plan_vector(h, &a->sinks, &l->sinks, e) && plan_vector(h, &a->bo, &l->bo, e) &&

@@ -44,8 +44,7 @@ struct device_experts {
 
 struct device_layer {
     VkDeviceAddress mixer_norm, ffn_norm;
-    struct device_matrix
-        qkv[3]; /* one stack where q, k, v are packed alike (n_qkv 1), else each alone */
+    struct device_matrix qkv[3]; /* stacks of neighbours that are packed alike */
     int n_qkv;
     VkDeviceAddress b_qkv[3];
     VkDeviceAddress q_norm, k_norm, sinks, inv_freq;
