@@ -17,7 +17,7 @@
 #define GPU_PUSH_BYTES 128
 #define GPU_UUID_LENGTH 36
 #define GPU_ID_BYTES BACKEND_DEVICE_ID_BYTES
-#define GPU_MAX_SPEC 42
+#define GPU_MAX_SPEC 44
 
 struct gpu_caps {
     char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE];

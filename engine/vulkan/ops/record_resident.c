@@ -9,9 +9,16 @@
 
 #define RESIDENT_THREADS 768u /* their registers fill a multiprocessor */
 #define RESIDENT_SHARED 8192u /* bytes of its shared memory beside the tile */
-#define CHUNK_BYTES 128u      /* of the tile */
+#define CHUNK_BYTES 136u      /* of the tile and of its sums */
 
 _Static_assert(RESIDENT_USED_WORDS == USED_WORDS, "the shader finds the experts in use elsewhere");
+
+static bool is_k_blocks(const struct device_matrix *m)
+{
+    return !strcmp(m->layout.kernel, "block") &&
+           (m->layout.block == BLOCK_Q4_K || m->layout.block == BLOCK_Q5_K ||
+            m->layout.block == BLOCK_Q6_K);
+}
 
 static bool is_dense(const struct device_layout *l)
 {
@@ -37,8 +44,7 @@ static bool mixer_fits(const struct backend *b, const struct layer_plan *p,
 {
     const struct delta_net_plan *d = &p->delta_net;
     if (p->mixer == MIXER_ATTENTION)
-        return l->n_qkv == 1 && !l->b_qkv[0] && !l->bo &&
-               p->attention.n_head * p->attention.d_head % 32 == 0;
+        return !l->b_qkv[0] && !l->bo && p->attention.n_head * p->attention.d_head % 32 == 0;
     return b->delta_steps && l->delta_net.n_in == 1 && b->gpu.caps.subgroup >= DELTA_SHARE &&
            d->d_v / (4 * (int)DELTA_SHARE) * d->n_v_head <= (int)RESIDENT_ADVANCED_WORDS &&
            (2 * d->d_k + 4 * (int)DELTA_SHARE) / 4 <= (int)RESIDENT_THREADS;
@@ -54,16 +60,28 @@ static bool shared_fits(const struct layer_plan *p, const struct device_layer *l
             dispatch_same_format(&s->down.layout, &l->wo.layout));
 }
 
+/* Formats that a variant of the shader has together: experts' codes by masks and one format of all
+ * else, or K-blocks, of which up, down and v have their own. */
+static bool formats_fit(const struct layer_plan *p, const struct device_layer *l)
+{
+    const struct device_matrix *in = projections(p, l), *up = &l->mlp.gate_up, *down = &l->mlp.down;
+    if (!is_dense(&l->wo.layout) || !dispatch_same_format(&l->wo.layout, &in->layout))
+        return false;
+    if (dispatch_by_masks(up) && dispatch_by_masks(down))
+        return p->mixer != MIXER_ATTENTION || l->n_qkv == 1;
+    return p->mixer == MIXER_ATTENTION && !p->moe.has_shared && is_k_blocks(&l->wo) &&
+           is_k_blocks(up) && is_k_blocks(down) &&
+           (l->n_qkv == 1 ||
+            (l->n_qkv == 2 && !l->b_qkv[1] && l->qkv[0].rows % 2 == 0 && is_k_blocks(&l->qkv[1])));
+}
+
 static bool layer_fits(const struct backend *b, const struct layer_plan *p,
                        const struct device_layer *l)
 {
     return p->ffn == FFN_MOE && mixer_fits(b, p, l) && shared_fits(p, l) &&
            p->activation == ACT_SWIGLU && !l->mlp.b_gate_up && !l->mlp.b_down && l->mixer_norm &&
            l->ffn_norm && router_fits(&p->moe, l) && !l->split_experts.table &&
-           is_dense(&l->wo.layout) &&
-           dispatch_same_format(&l->wo.layout, &projections(p, l)->layout) &&
-           l->wo.rows % 32 == 0 && p->moe.d_ff % 32 == 0 && dispatch_by_masks(&l->mlp.gate_up) &&
-           dispatch_by_masks(&l->mlp.down);
+           l->wo.rows % 32 == 0 && p->moe.d_ff % 32 == 0 && formats_fit(p, l);
 }
 
 bool record_resident_same_shape(const struct device_matrix *a, const struct device_matrix *b)
@@ -87,7 +105,7 @@ static bool same_heads(const struct delta_net_plan *a, const struct delta_net_pl
            a->d_v == b->d_v && a->n_conv == b->n_conv && a->tiled_heads == b->tiled_heads;
 }
 
-/* One pipeline does all layers. */
+/* One pipeline does all layers, of K-blocks one for each pair of formats of down and v. */
 static bool is_like_others(const struct backend *b, int index)
 {
     const struct layer_plan *p = &b->plan->layers[index];
@@ -158,11 +176,14 @@ void record_resident_weights(const struct backend *b, int index,
 static bool weights_of(const struct backend *b, int index, struct push_resident *p)
 {
     const int after = index + 1 == b->plan->n_layer ? index : index + 1;
-    const struct device_mlp *shared = &b->model.layers[index].shared;
-    VkDeviceAddress weights[WEIGHTS];
+    const struct device_layer *l = &b->model.layers[index], *next = &b->model.layers[after];
+    const bool blocks = is_k_blocks(&l->mlp.gate_up);
+    VkDeviceAddress weights[WEIGHTS], *more = weights + RECORD_RESIDENT_WEIGHTS;
     record_resident_weights(b, index, weights);
-    memcpy(weights + RECORD_RESIDENT_WEIGHTS, shared->gate_up.plane, 3 * sizeof *weights);
-    memcpy(weights + RECORD_RESIDENT_WEIGHTS + 3, shared->down.plane, 3 * sizeof *weights);
+    memcpy(more, l->shared.gate_up.plane, 3 * sizeof *more);
+    memcpy(more + 3, blocks ? next->qkv[1].plane : l->shared.down.plane, 3 * sizeof *more);
+    if (blocks)
+        more[0] = l->mlp.gate_up.plane[2], more[1] = l->mlp.down.plane[2];
     uint32_t u[WEIGHTS];
     if (!record_resident_units(weights, u, WEIGHTS, &p->weights))
         return false;
@@ -174,7 +195,11 @@ static bool weights_of(const struct backend *b, int index, struct push_resident 
     p->qkv_data = u[10], p->qkv_scales = u[11], p->qkv_biases = u[12], p->qkv_extra = u[13];
     p->shared_up_data = u[14], p->shared_up_scales = u[15], p->shared_up_biases = u[16];
     p->shared_down_data = u[17], p->shared_down_scales = u[18], p->shared_down_biases = u[19];
-    p->qkv_rows = projections(&b->plan->layers[after], &b->model.layers[after])->rows;
+    p->qkv_rows = projections(&b->plan->layers[after], next)->rows;
+    if (blocks) {
+        p->RESIDENT_V_AT = p->qkv_rows;
+        p->qkv_rows += next->qkv[1].rows;
+    }
     return true;
 }
 
@@ -248,7 +273,9 @@ static void spec_resident(const struct recorder *r, uint32_t *spec, int index,
                           const uint32_t units[WORK])
 {
     const struct backend *b = r->b;
-    const struct device_layer *l = &b->model.layers[index];
+    const struct device_layer *l = &b->model.layers[index],
+                              *next = l + (index + 1 < b->plan->n_layer);
+    const bool blocks = is_k_blocks(&l->mlp.gate_up);
     const struct moe_plan *m = &b->plan->layers[index].moe;
     static const struct delta_net_plan none = {
         .n_k_head = 1, .n_v_head = 1, .d_k = 32, .d_v = 32, .n_conv = 4};
@@ -263,6 +290,8 @@ static void spec_resident(const struct recorder *r, uint32_t *spec, int index,
     spec[SPEC_D_FF] = (uint32_t)m->d_ff;
     spec[SPEC_RESIDENT_CODES] = l->mlp.gate_up.layout.block;
     spec[SPEC_RESIDENT_LOGITS] = l->router_x.rows > b->tuning.resident_groups ? 2 : 1;
+    spec[SPEC_RESIDENT_DOWN] = blocks ? l->mlp.down.layout.block : 0;
+    spec[SPEC_RESIDENT_V] = blocks && next->n_qkv == 2 ? next->qkv[1].layout.block : 0;
     spec[SPEC_RESIDENT_SHARED] = m->has_shared;
     spec[SPEC_RESIDENT_DELTA] = recurrent != NULL;
     memcpy(spec + SPEC_AT_MIXED, units, WORK * sizeof *units);
@@ -287,8 +316,9 @@ void record_resident(struct recorder *r, const struct attention_op *attention)
     };
     weights_of(b, index, &push); /* which record_resident_fits() tried */
     work_of(&b->workspace, units, &push.work);
-    struct dispatch d = {.shader = "resident",
-                         .format = b->model.layers[index].wo.layout.kernel,
+    const bool blocks = is_k_blocks(&b->model.layers[index].mlp.gate_up);
+    struct dispatch d = {.shader = blocks ? "resident_blocks" : "resident",
+                         .format = blocks ? NULL : b->model.layers[index].wo.layout.kernel,
                          .push = &push,
                          .push_bytes = sizeof push,
                          .x = b->tuning.resident_groups,

@@ -8,8 +8,8 @@
 #include "engine/vulkan/ops/record.h"
 
 /* Whether the step that r records goes this way: all layers are of one kind but for their mixers,
- * for which there is a shader. The caller sees to it that routers are folded and nobody looks at
- * intermediates. */
+ * and of K-blocks for the formats of down and v, for which there is a shader. The caller sees to it
+ * that routers are folded and nobody looks at intermediates. */
 bool record_resident_fits(const struct recorder *r);
 /* Zeroes the counters and says what recurrent layers are computed with, before the first layer. */
 void record_resident_begin(struct recorder *r);

@@ -62,7 +62,7 @@ PLANES
 /* resident, which also has those of the choice of experts and of DeltaNet */
 #define SPEC_D_FF 9
 #define SPEC_MIXED_COLS 10          /* columns of the mixer's output */
-#define SPEC_RESIDENT_CODES 11      /* as SPEC_CODES, of the experts */
+#define SPEC_RESIDENT_CODES 11      /* as SPEC_CODES, of the experts; K-blocks: up's SPEC_BLOCK */
 #define SPEC_RESIDENT_LOGITS 12     /* rows of the router for a workgroup beside each product */
 #define SPEC_RESIDENT_SHARED 13     /* there is a shared expert, with a gate */
 #define SPEC_RESIDENT_DELTA 14      /* there are recurrent layers */
@@ -77,6 +77,13 @@ PLANES
 #define RESIDENT_MIXER_WORDS 12     /* of a layer: addresses of its DeltaNet */
 #define RESIDENT_LACKS_NORM 1       /* the mixer's output, which is this layer's */
 #define RESIDENT_NEXT_DELTA 2       /* the layer that follows is recurrent */
+/* push constants that K-blocks have in place of a shared expert's */
+#define RESIDENT_UP_HIGH shared_up_data
+#define RESIDENT_DOWN_HIGH shared_up_scales
+#define RESIDENT_V_AT shared_up_biases /* rows before those of v where it has its own format */
+#define RESIDENT_V_DATA shared_down_data
+#define RESIDENT_V_SCALES shared_down_scales
+#define RESIDENT_V_HIGH shared_down_biases
 
 /* resident_few, which also has those of the choice of experts */
 #define SPEC_FEW_D_FF 1
@@ -203,4 +210,8 @@ PLANES
 #define SPEC_ATTENDED 40 /* workgroups of attention for each split that it waits for; 0: none */
 #define SPEC_RESIDENT_MERGE 41 /* attention's splits, see resident_merge.glsl; 0: merged before */
 
-#define SPEC_END 42 /* the first number that no constant has */
+/* resident, of K-blocks: as SPEC_BLOCK; v's is 0 where it is as q's */
+#define SPEC_RESIDENT_DOWN 42
+#define SPEC_RESIDENT_V 43
+
+#define SPEC_END 44 /* the first number that no constant has */

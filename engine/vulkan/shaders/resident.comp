@@ -5,15 +5,17 @@
  * The router is folded (router_fold.h) and chooses by raw logits; what other dispatches of decoding do in linear, moe_up and moe_down.
  * What a workgroup hands on is written and read past the caches that are not shared (`coherent`), released by one thread's count. A wait
  * that takes too long gives up, and the host does the step again without this shader.
- * Experts are MXFP4; the other products' format is that of the variant. Grid: workgroups. */
+ * Experts are MXFP4 and the other products' format is that of the variant, or all are K-blocks (resident_blocks.glsl). Grid: workgroups. */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_memory_scope_semantics : require
 #include "common.glsl"
-#if !defined(DENSE_MXFP4)
+#if !defined(DENSE_MXFP4) && !defined(BLOCKS)
 #undef SPEC_CODES /* SPEC_BLOCK's number is the other format's; these experts have codes by masks */
 #define SPEC_CODES SPEC_RESIDENT_CODES
 #endif
+#if !defined(BLOCKS)
 #define W_MXFP4
+#endif
 #include "quant.glsl"
 #include "route.glsl"
 layout(constant_id = SPEC_LANES) const uint LANES = 32; /* threads of a subgroup */
@@ -92,7 +94,7 @@ void output_product()
             uint next = c + LANES;
             Dense w = now;
             now = dense_load(wo(), next < MIXED_CHUNKS ? row * MIXED_CHUNKS + next : after * MIXED_CHUNKS + lane);
-            sum += dense_dot(w, c);
+            sum += DENSE_DOT(wo(), w, c);
         }
         sum = subgroupAdd(sum);
         if (lane == 0) {
@@ -102,11 +104,54 @@ void output_product()
     other_logits(weight_at(p.wo_extra), quads, true);
 }
 
+#if defined(BLOCKS)
+/* A thread's first chunk of a matrix, whose rows [from, to) of the projections are; its subgroup has row 2 u and the one behind it. */
+Dense project_first(Matrix m, uint u, uint from, uint to)
+{
+    uint value = gl_SubgroupInvocationID / QKV_LANES, lane = gl_SubgroupInvocationID % QKV_LANES;
+    return dense_load(m, (min(u * 2 + value, to - 1) - from) * D_CHUNKS + min(lane, D_CHUNKS - 1));
+}
+
+/* These rows times the tile; the first pair of rows behind them that is this subgroup's. */
+uint project(Matrix m, uint u, uint from, uint to, float factor, Dense now)
+{
+    uint value = gl_SubgroupInvocationID / QKV_LANES, lane = gl_SubgroupInvocationID % QKV_LANES;
+    [[dont_unroll]] for (; u * 2 < to; u += next_row()) {
+        float sum = 0.0;
+        uint row = min(u * 2 + value, to - 1), after = min((u + next_row()) * 2 + value, to - 1);
+        [[dont_unroll]] for (uint c = lane; c < D_CHUNKS; c += QKV_LANES) {
+            uint next = c + QKV_LANES;
+            Dense w = now;
+            now = dense_load(m, next < D_CHUNKS ? (row - from) * D_CHUNKS + next : (after - from) * D_CHUNKS + lane);
+            sum += DENSE_DOT(m, w, c);
+        }
+        [[unroll]] for (uint by = 1; by < QKV_LANES; by *= 2) {
+            sum += subgroupShuffleXor(sum, by);
+        }
+        if (lane == 0) {
+            Shared(work_at(AT_QKV)).at[row] = sum * factor;
+        }
+    }
+    return u;
+}
+#endif
+
 /* qkv = Wqkv norm(x), logits = extra x: of the layer that follows */
 void next_product()
 {
     uint value = gl_SubgroupInvocationID / QKV_LANES, lane = gl_SubgroupInvocationID % QKV_LANES, rows = p.qkv_rows;
+#if defined(BLOCKS)
+    uint first = first_row(), v_at = V_BLOCK != 0 ? p.RESIDENT_V_AT : rows;
+    bool begins_with_v = V_BLOCK != 0 && first * 2 >= v_at;
+    Dense now;
+    if (begins_with_v) {
+        now = project_first(own_v(), first, v_at, rows);
+    } else {
+        now = project_first(qkv(), first, 0, v_at);
+    }
+#else
     Dense now = dense_load(qkv(), min(first_row() * 2 + value, rows - 1) * D_CHUNKS + min(lane, D_CHUNKS - 1));
+#endif
     vec4 norm[X_LOADS], extra[X_LOADS][BESIDE_LOGITS], x[X_LOADS];
     [[unroll]] for (uint k = 0; k < X_LOADS; k++) {
         uint i = min(gl_LocalInvocationIndex + k * T, D_CHUNKS * 8 - 1);
@@ -131,6 +176,17 @@ void next_product()
         logit_put(r, logit_of(r), 0.0);
     }
     float factor = norm_factor();
+#if defined(BLOCKS)
+    if (!begins_with_v) {
+        first = project(qkv(), first, 0, v_at, factor, now);
+    }
+    if (V_BLOCK != 0) {
+        if (!begins_with_v) {
+            now = project_first(own_v(), first, v_at, rows);
+        }
+        project(own_v(), first, v_at, rows, factor, now);
+    }
+#else
     [[dont_unroll]] for (uint u = first_row(); u * 2 < rows; u += next_row()) {
         float sum = 0.0;
         uint row = min(u * 2 + value, rows - 1), after = min((u + next_row()) * 2 + value, rows - 1);
@@ -147,6 +203,7 @@ void next_product()
             Shared(work_at(AT_QKV)).at[row] = sum * factor;
         }
     }
+#endif
     other_logits(weight_at(p.qkv_extra), D_CHUNKS * 8, false);
 }
 

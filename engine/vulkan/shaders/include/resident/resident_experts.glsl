@@ -64,7 +64,7 @@ void up_product(uint n_used)
                 Packed w = now[k];
                 now[k] = packed_load(up(), at + min(c + AHEAD * VALUE_LANES, D_CHUNKS - 1));
                 if (D_CHUNKS % (AHEAD * VALUE_LANES) == 0 || c < D_CHUNKS) {
-                    sum += expert_dot(w, c);
+                    sum += EXPERT_DOT(up(), w, c);
                 }
             }
         }
@@ -98,7 +98,7 @@ void shared_up_product(uint n_used)
                 Dense w = now[k];
                 now[k] = dense_load(shared_up(), at + min(c + AHEAD * each, D_CHUNKS - 1));
                 if (D_CHUNKS % (AHEAD * each) == 0 || c < D_CHUNKS) {
-                    sum += dense_dot(w, c);
+                    sum += DENSE_DOT(shared_up(), w, c);
                 }
             }
         }
@@ -156,7 +156,7 @@ void down_product(uint n_used)
                 Packed w = now[k];
                 now[k] = down_load(next < n ? row : after, next < n ? next : min(lane + k * LANES, n - 1));
                 if (c < n) {
-                    sum += slot_weight[c / FF_CHUNKS] * expert_dot(w, c);
+                    sum += slot_weight[c / FF_CHUNKS] * EXPERT_DOT(down(), w, c);
                 }
             }
         }
@@ -165,7 +165,7 @@ void down_product(uint n_used)
                 uint next = c + LANES;
                 Dense w = beside;
                 beside = shared_down_load(next < FF_CHUNKS ? row : after, next < FF_CHUNKS ? next : lane);
-                sum += slot_weight[SLOTS - 1] * dense_dot(w, (SLOTS - 1) * FF_CHUNKS + c);
+                sum += slot_weight[SLOTS - 1] * DENSE_DOT(shared_down(), w, (SLOTS - 1) * FF_CHUNKS + c);
             }
         }
         sum = subgroupAdd(sum);

@@ -22,6 +22,12 @@ shared vec4 tile[8 * STRIDE]; /* float4 number j of chunk c at [j][c], as tile.g
 shared float squares_of[SUBGROUPS], extra_of[BESIDE_LOGITS][SUBGROUPS];
 shared float slot_weight[SLOTS];
 
+#if defined(BLOCKS)
+#include "resident/resident_blocks.glsl"
+#else
+#define Matrix Planes
+#define EXPERT_DOT(m, w, c) expert_dot(w, c)
+#define DENSE_DOT(m, w, c) dense_dot(w, c)
 Planes wo()
 {
     return Planes(weight_at(p.wo_data), weight_at(p.wo_scales), weight_at(p.wo_biases));
@@ -46,6 +52,7 @@ Planes qkv()
 {
     return Planes(weight_at(p.qkv_data), weight_at(p.qkv_scales), weight_at(p.qkv_biases));
 }
+#endif
 
 /* This subgroup's first row, and how far its next one is: neighbours are of different workgroups, so that a rest is spread over all. */
 uint first_row()
@@ -60,6 +67,9 @@ uint next_row()
 void tile_put(uint i, vec4 v)
 {
     tile[(i & 7) * STRIDE + (i >> 3)] = v;
+#if defined(BLOCKS)
+    sums_put(i, v);
+#endif
 }
 
 vec4 tile_at(uint i)
@@ -67,6 +77,7 @@ vec4 tile_at(uint i)
     return tile[(i & 7) * STRIDE + (i >> 3)];
 }
 
+#if !defined(BLOCKS)
 float tile_dot(uint c, vec4 code[8], float scale, float offset, bool has_offset)
 {
     vec4 x = tile[c], sum = code[0] * x, plain = x;
@@ -86,8 +97,9 @@ float expert_dot(Packed w, uint c)
     packed_decode(w, code, scale, offset);
     return tile_dot(c, code, scale, offset, false);
 }
+#endif
 
-#if defined(DENSE_MXFP4)
+#if defined(DENSE_MXFP4) || defined(BLOCKS)
 #define Dense Packed
 #define dense_load packed_load
 #define dense_dot expert_dot
