@@ -19,6 +19,7 @@ enum {
     VALUE_HEADS = 4,
     D_HEAD = 64,
     D_FF = 64,
+    D_FF_BLOCKS = 256, /* of whole K-blocks */
     EXPERTS = 12,
     USED = 4,
     TAPS = 4,
@@ -30,7 +31,8 @@ static struct random_weight matrices[MATRICES];
 static float *vectors[VECTORS];
 static int n_matrices, n_vectors;
 static unsigned seed;
-static bool alone; /* attention in all layers */
+static bool alone;  /* attention in all layers */
+static bool blocks; /* and K-blocks, no shared experts */
 static struct layer_plan layers[RECURRENT_LAYERS];
 static struct model_plan plan;
 
@@ -44,7 +46,20 @@ static struct weight stack(const char *form, int n, int rows, int cols)
 
 static struct weight matrix(int rows, int cols)
 {
-    return stack("q8_0", 1, rows, cols);
+    return stack(blocks ? "q4_k" : "q8_0", 1, rows, cols);
+}
+
+/* In the order of layers: v and the down before it make all four pairs that Q4_K_M has. */
+static struct weight value_matrix(int layer, int rows, int cols)
+{
+    static const char *const forms[RECURRENT_LAYERS] = {"q6_k", "q4_k", "q6_k", "q6_k", "q4_k"};
+    return blocks ? stack(forms[layer], 1, rows, cols) : matrix(rows, cols);
+}
+
+static struct weight down_matrices(int layer, int rows, int cols)
+{
+    static const char *const forms[RECURRENT_LAYERS] = {"q4_k", "q4_k", "q6_k", "q6_k", "q5_k"};
+    return stack(blocks ? forms[layer] : "mxfp4 block", EXPERTS, rows, cols);
 }
 
 static struct vector vector(int n, float middle, float spread)
@@ -81,7 +96,7 @@ static void add_delta_net(struct layer_plan *l)
 }
 
 /* By itself as attn_units.comp and resident.comp chain it: whole heads of 128 turn, no gates. */
-static void add_attention(struct layer_plan *l)
+static void add_attention(struct layer_plan *l, int layer)
 {
     const int mixed = alone ? 2 * MIXED : MIXED, d_head = alone ? 128 : D_HEAD,
               turning = alone ? d_head : 16;
@@ -95,7 +110,7 @@ static void add_attention(struct layer_plan *l)
                                            .rope = {.n_dims = turning, .scale = 1},
                                            .wq = matrix(alone ? mixed : 2 * mixed, D),
                                            .wk = matrix(d_head, D),
-                                           .wv = matrix(d_head, D),
+                                           .wv = value_matrix(layer, d_head, D),
                                            .wo = matrix(D, mixed),
                                            .q_norm = vector(d_head, 1, 0.5f),
                                            .k_norm = vector(d_head, 1, 0.5f),
@@ -104,26 +119,28 @@ static void add_attention(struct layer_plan *l)
         l->attention.rope.inv_freq[i] = powf(10000, -(float)i / (float)(turning / 2));
 }
 
-static void add_experts(struct layer_plan *l)
+static void add_experts(struct layer_plan *l, int layer)
 {
+    const char *form = blocks ? "q4_k" : "mxfp4 block";
+    const int d_ff = blocks ? D_FF_BLOCKS : D_FF;
     l->ffn = FFN_MOE;
     l->moe = (struct moe_plan){
         .n_expert = EXPERTS,
         .n_used = USED,
-        .d_ff = D_FF,
+        .d_ff = d_ff,
         .normalize = true,
         .scale = 1,
         .router = matrix(EXPERTS, D),
-        .gate = stack("mxfp4 block", EXPERTS, D_FF, D),
-        .up = stack("mxfp4 block", EXPERTS, D_FF, D),
-        .down = stack("mxfp4 block", EXPERTS, D, D_FF),
-        .has_shared = true,
-        .shared = {.d_ff = D_FF,
-                   .gate = matrix(D_FF, D),
-                   .up = matrix(D_FF, D),
-                   .down = matrix(D, D_FF)},
-        .shared_gate = matrix(1, D),
+        .gate = stack(form, EXPERTS, d_ff, D),
+        .up = stack(form, EXPERTS, d_ff, D),
+        .down = down_matrices(layer, D, d_ff),
+        .has_shared = !blocks,
     };
+    if (blocks)
+        return;
+    l->moe.shared = (struct mlp_plan){
+        .d_ff = D_FF, .gate = matrix(D_FF, D), .up = matrix(D_FF, D), .down = matrix(D, D_FF)};
+    l->moe.shared_gate = matrix(1, D);
 }
 
 static const struct model_plan *rig_open(void)
@@ -142,23 +159,30 @@ static const struct model_plan *rig_open(void)
         struct layer_plan *l = &layers[i];
         *l = (struct layer_plan){.mixer_norm = vector(D, 1, 0.5f), .ffn_norm = vector(D, 1, 0.5f)};
         if (alone || i % 4 == 2)
-            add_attention(l);
+            add_attention(l, i);
         else
             add_delta_net(l);
-        add_experts(l);
+        add_experts(l, i);
     }
     return &plan;
 }
 
 const struct model_plan *recurrent_rig_open(void)
 {
-    alone = false;
+    alone = blocks = false;
     return rig_open();
 }
 
 const struct model_plan *attention_rig_open(void)
 {
     alone = true;
+    blocks = false;
+    return rig_open();
+}
+
+const struct model_plan *blocks_rig_open(void)
+{
+    alone = blocks = true;
     return rig_open();
 }
 

@@ -10,4 +10,7 @@
 const struct model_plan *recurrent_rig_open(void);
 /* The same with attention alone, in heads that attn_units.comp takes. */
 const struct model_plan *attention_rig_open(void);
+/* That in Q4_K, v and down of some layers in other K-blocks, as Q4_K_M has them; no shared expert.
+ */
+const struct model_plan *blocks_rig_open(void);
 void recurrent_rig_close(void);

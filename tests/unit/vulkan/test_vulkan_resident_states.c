@@ -1,7 +1,8 @@
 /* Steps of a row alone in a model with recurrent layers and a shared expert, whose layers go in one
  * dispatch each: the answers of single operations, also behind a step that was given up, whose
  * states must be a step further once. And in one with attention alone, which is chained to those
- * dispatches: its only split, or several. Skips where there is no device. */
+ * dispatches: its only split, or several; also in K-blocks of several formats. Skips where there is
+ * no device. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -170,6 +171,12 @@ static int open_attention(void **state)
     return 0;
 }
 
+static int open_blocks(void **state)
+{
+    plan = blocks_rig_open();
+    return 0;
+}
+
 static int close_plan(void **state)
 {
     recurrent_rig_close();
@@ -191,5 +198,6 @@ int main(void)
         cmocka_unit_test(test_workgroups_that_wait_in_vain),
     };
     return cmocka_run_group_tests(recurrent, open_recurrent, close_plan) +
-           cmocka_run_group_tests(attention, open_attention, close_plan);
+           cmocka_run_group_tests(attention, open_attention, close_plan) +
+           cmocka_run_group_tests(attention, open_blocks, close_plan);
 }
