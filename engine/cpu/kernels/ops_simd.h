@@ -293,6 +293,7 @@ static void pack_octet_tail(struct panel *p, int32_t row)
 #define PACKED_KINDS (PANEL_NIBBLE | PANEL_BYTE | OCTET_FORMS)
 #else
 #define PACKED_KINDS (PANEL_NIBBLE | PANEL_BYTE | PANEL_NIBBLE_HALVES | PANEL_BYTE_HALVES)
+#define has_supers(p) false
 #endif
 
 static inline void pack_block(struct panel *p, int32_t number, int32_t row, const float x[32])
@@ -308,8 +309,8 @@ static inline void pack_block(struct panel *p, int32_t number, int32_t row, cons
         UNROLL
     for (int i = 0; i < 32 / LANES; i++)
         vf_store(p->f32 + at * PANEL_BLOCK + i * LANES, v[i]);
-    if (!(p->kinds & PACKED_KINDS))
-        return;
+    if (!(p->kinds & PACKED_KINDS & ~(has_supers(p) ? (unsigned)PANEL_K_OCTETS : 0u)))
+        return; /* super-blocks are packed apart */
     const float most = p->kinds & PANEL_ONE_BYTE ? PANEL_TOP_BYTE : PANEL_TOP;
     float highest = vf_highest(top), scale = highest / most;
     vf inverse = vf_set1(scale > 0 ? most / highest : 0);
