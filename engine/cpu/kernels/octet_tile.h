@@ -263,6 +263,8 @@ static inline bool octet_one(const struct tile *t, const struct octet_format *f)
 /* Rows of activations that a weight row at once is read for. */
 static inline int32_t octet_most(const struct tile *t, const struct octet_format *f)
 {
+    if (octet_one(t, f) && t->weight->type == WEIGHT_Q4_K && t->panel->blocks > 8 * SUPER_CHUNK)
+        return OCTET_FEW - 1; /* four rows of many columns are faster by sixteen weight rows */
     return f->planes || octet_one(t, f) ? OCTET_FEW : OCTET_FEW_PAIRS;
 }
 
