@@ -5,15 +5,14 @@
 
 /* Rows of a panel, or of the products with it, that have forms of their own. */
 #define FEW_ROWS 16
-/* Tiles of one call, where it has few rows: what a call costs then is shared. */
-#define TILE_RUN 8
+/* Rows up to which one call takes as many tiles as it has room for: what it costs then is shared,
+ * and a matrix is read in fewer and longer runs, whose beginnings wait for memory. */
 #define FEW_IN_A_RUN 8
 /* Tiles that many rows of activations meet one after the other while they lie in the second cache;
  * tile by tile all of them would come from the third. */
 #define TILES_TOGETHER 8
 /* Rows of activations that kernels take together, of many. */
 #define ROWS_TOGETHER 4
-_Static_assert(TILE_RUN *FEW_IN_A_RUN <= KERNEL_MAX_TILE_ROWS, "results of a run");
 
 unsigned matmul_kinds(const struct worker *w, const struct weight *weight)
 {
@@ -71,7 +70,7 @@ int32_t matmul_tiles(const struct worker *w, int32_t rows)
 
 int32_t matmul_at_once(int32_t n, int32_t left)
 {
-    const int32_t most = n <= FEW_IN_A_RUN ? TILE_RUN : 1;
+    const int32_t most = n <= FEW_IN_A_RUN ? KERNEL_MAX_TILE_ROWS / n : 1;
     return left < most ? left : most;
 }
 
