@@ -5,8 +5,9 @@
 
 /* Rows of a panel, or of the products with it, that have forms of their own. */
 #define FEW_ROWS 16
-/* Rows up to which one call takes as many tiles as it has room for: what it costs then is shared,
- * and a matrix is read in fewer and longer runs, whose beginnings wait for memory. */
+/* Rows up to which one call takes as many tiles of an expert as it has room for: what it costs then
+ * is shared, and gate and up are read by turns in fewer and longer runs, whose beginnings wait for
+ * memory. Other matrices are one run, and go TILES_TOGETHER at a time. */
 #define FEW_IN_A_RUN 8
 /* Tiles that many rows of activations meet one after the other while they lie in the second cache;
  * tile by tile all of them would come from the third. */
