@@ -1,7 +1,8 @@
 /* Products of K-quants and Q8_0 with activations of one byte where all numbers are as large as they
  * can be: sums in 16 bits must hold them, and those in 32 of what is 256 times too large.
  * Activations of 1 and -1 are exact, so the result is as well but for the rounding of floats.
- * MXFP4's scales from the smallest to the largest instead, with activations of all sizes. */
+ * MXFP4's scales from the smallest to the largest instead, with activations of all sizes. And calls
+ * of as many tiles as there is room for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -153,9 +154,53 @@ static void test_powers_of_two_scale_as_products_do(void **state)
     }
 }
 
+/* As many tiles as a call has room for, of which the last lacks rows: the bits of single calls. */
+static void check_run(const struct kernels *k, const struct weight *w, int n, bool bytes)
+{
+    const int tiles = (w->rows + k->lanes - 1) / k->lanes, most = KERNEL_MAX_TILE_ROWS / n,
+              count = tiles < most ? tiles : most;
+    const size_t values = (size_t)n * (size_t)k->lanes;
+    const unsigned kinds = kernels_panel_kinds(k, w, false, bytes);
+    struct panel p;
+    void *memory = guarded_alloc(panel_bytes(n, COLS, kinds), 64);
+    float *all = guarded_alloc((size_t)count * values * sizeof *all, 64);
+    _Alignas(64) float one[N * KERNEL_MAX_LANES];
+    panel_place(&p, n, COLS, kinds, memory);
+    for (int i = 0; i < n; i++)
+        k->pack(&p, i, x[i]);
+    struct tile t = {
+        .weight = w, .row = (tiles - count) * k->lanes, .panel = &p, .n = n, .more = count - 1};
+    k->tile(&t, false, all);
+    t.more = 0;
+    for (int i = 0; i < count; i++, t.row += k->lanes) {
+        k->tile(&t, false, one);
+        if (memcmp(one, all + (size_t)i * values, values * sizeof *one))
+            fail_msg("%s, %s: tile %d of %d, n %d differs in one call", k->name, w->name, i, count,
+                     n);
+    }
+    guarded_free(all);
+    guarded_free(memory);
+}
+
+static void test_the_longest_calls_are_their_tiles(void **state)
+{
+    fill_x();
+    for (int f = 0; f < n_weight_forms; f++) {
+        struct random_weight r;
+        const int n = 1 + f % 4;
+        random_weight_init(&r, &weight_forms[f], 1, KERNEL_MAX_TILE_ROWS / n * KERNEL_MAX_LANES - 3,
+                           COLS, 0, 7);
+        for (int i = 0; kernels_available(i); i++)
+            for (int bytes = 0; bytes < 2; bytes++)
+                check_run(kernels_available(i), &r.w, n, bytes);
+        random_weight_fini(&r);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums_hold_the_largest_numbers),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_longest_calls_are_their_tiles),
+                                       cmocka_unit_test(test_sums_hold_the_largest_numbers),
                                        cmocka_unit_test(test_powers_of_two_scale_as_products_do)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

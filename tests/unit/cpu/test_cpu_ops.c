@@ -403,6 +403,19 @@ static void test_rows_beyond_one_call_go_in_even_shares(void **state)
     }
 }
 
+/* Results of a call of several tiles have room for so many rows. */
+static void test_a_call_takes_as_many_tiles_as_its_results_have_room_for(void **state)
+{
+    for (int32_t n = 1; n <= KERNEL_MAX_TILE_ROWS; n++)
+        for (int32_t left = 1; left <= KERNEL_MAX_TILE_ROWS + 1; left++) {
+            const int32_t count = matmul_at_once(n, left);
+            assert_in_range(count, 1, left);
+            assert_in_range(n * count, n, KERNEL_MAX_TILE_ROWS);
+            if (n <= 8 && count < left) /* few rows: none would fit besides */
+                assert_true(n * (count + 1) > KERNEL_MAX_TILE_ROWS);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +424,7 @@ int main(void)
         cmocka_unit_test(test_router_adds_its_bias_before_the_choice_of_top_k_softmax),
         cmocka_unit_test(test_sigmoid_router_chooses_within_the_best_groups),
         cmocka_unit_test(test_rotation_turns_pairs_and_leaves_the_rest),
+        cmocka_unit_test(test_a_call_takes_as_many_tiles_as_its_results_have_room_for),
         cmocka_unit_test(test_rows_beyond_one_call_go_in_even_shares),
         cmocka_unit_test(test_barriers_order_all_members),
         cmocka_unit_test(test_each_unit_of_a_list_is_taken_once),
