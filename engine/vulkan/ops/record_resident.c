@@ -9,7 +9,8 @@
 
 #define RESIDENT_THREADS 768u /* their registers fill a multiprocessor */
 #define RESIDENT_SHARED 8192u /* bytes of its shared memory beside the tile */
-#define CHUNK_BYTES 136u      /* of the tile and of its sums */
+#define CHUNK_BYTES 128u      /* of the tile */
+#define SUMS_BYTES 8u         /* of each of its chunks, beside K-blocks */
 
 _Static_assert(RESIDENT_USED_WORDS == USED_WORDS, "the shader finds the experts in use elsewhere");
 
@@ -130,7 +131,8 @@ static uint32_t shared_bytes(const struct backend *b)
     uint32_t most = slots_of(&b->plan->layers[0].moe) * l->mlp.down.layout.n_chunk;
     most = most > l->wo.layout.n_chunk ? most : l->wo.layout.n_chunk;
     most = most > l->mlp.gate_up.layout.n_chunk ? most : l->mlp.gate_up.layout.n_chunk;
-    return (most + 1) * CHUNK_BYTES + RESIDENT_SHARED;
+    return (most + 1) * (CHUNK_BYTES + (is_k_blocks(&l->mlp.gate_up) ? SUMS_BYTES : 0)) +
+           RESIDENT_SHARED;
 }
 
 /* addresses of a push_resident that count from `weights`, with the shared expert's planes */
