@@ -104,29 +104,39 @@ static bool plan_biases(struct heap *h, const struct vector *const *v, const int
     return !any || heap_plan(h, &part, e);
 }
 
+/* n matrices of as many columns, with biases or without (NULL), as stacks of neighbours that are
+ * packed alike. */
+static bool plan_stacks(struct heap *h, const struct weight *const *w,
+                        const struct vector *const *bias, int n, struct device_matrix *stacks,
+                        VkDeviceAddress *biases, int *n_stacks, struct err *e)
+{
+    *n_stacks = 0;
+    for (int at = 0, like; at < n; at += like, ++*n_stacks) {
+        struct device_layout first, other;
+        int64_t rows[HEAP_SOURCES] = {w[at]->rows};
+        if (!device_layout_of(w[at], &first, e))
+            return false;
+        for (like = 1; at + like < n && device_layout_of(w[at + like], &other, e) &&
+                       device_layout_equal(&first, &other);
+             like++)
+            rows[like] = w[at + like]->rows;
+        if (!device_matrix_plan(h, w + at, like, &stacks[*n_stacks], e) ||
+            (bias && !plan_biases(h, bias + at, rows, like, &biases[*n_stacks], e)))
+            return false;
+    }
+    return true;
+}
+
 static bool plan_attention(struct heap *h, const struct attention_plan *a, struct device_layer *l,
                            struct err *e)
 {
     const struct weight *w[3] = {&a->wq, &a->wk, &a->wv};
     const struct vector *bias[3] = {&a->bq, &a->bk, &a->bv};
-    struct device_layout q, k, v;
     struct heap_part freq = {
         .address = &l->inv_freq, .fill = fill_inv_freq, .sources = {&a->rope}, .rows = {1}};
     freq.bytes = freq.row_bytes = padded_bytes(a->rope.n_dims / 2 + 1);
-    if (!device_layout_of(w[0], &q, e) || !device_layout_of(w[1], &k, e) ||
-        !device_layout_of(w[2], &v, e)) {
+    if (!plan_stacks(h, w, bias, 3, l->qkv, l->b_qkv, &l->n_qkv, e))
         return false;
-    }
-    const int64_t rows[3] = {a->wq.rows, a->wk.rows, a->wv.rows};
-    const bool joined[2] = {device_layout_equal(&q, &k), device_layout_equal(&k, &v)};
-    l->n_qkv = 0;
-    for (int at = 0, n; at < 3; at += n, l->n_qkv++) {
-        for (n = 1; at + n < 3 && joined[at + n - 1]; n++)
-            ;
-        if (!device_matrix_plan(h, w + at, n, &l->qkv[l->n_qkv], e) ||
-            !plan_biases(h, bias + at, rows + at, n, &l->b_qkv[l->n_qkv], e))
-            return false;
-    }
     return plan_vector(h, &a->q_norm, &l->q_norm, e) && plan_vector(h, &a->k_norm, &l->k_norm, e) &&
            plan_vector(h, &a->sinks, &l->sinks, e) && plan_vector(h, &a->bo, &l->bo, e) &&
            plan_matrix(h, &a->wo, &l->wo, e) && heap_plan(h, &freq, e);
@@ -144,18 +154,8 @@ static bool plan_delta_net(struct heap *h, const struct delta_net_plan *p, struc
             "DeltaNet with %d key heads of %d and %d value heads of %d has no Vulkan kernel",
             p->n_k_head, p->d_k, p->n_v_head, p->d_v);
     }
-    d->n_in = 0;
-    for (int i = 0, n; i < 4; i += n) {
-        struct device_layout first, other;
-        if (!device_layout_of(w[i], &first, e))
-            return false;
-        for (n = 1; i + n < 4 && device_layout_of(w[i + n], &other, e) &&
-                    device_layout_equal(&first, &other);
-             n++) {
-        }
-        if (!device_matrix_plan(h, w + i, n, &d->in[d->n_in++], e))
-            return false;
-    }
+    if (!plan_stacks(h, w, NULL, 4, d->in, NULL, &d->n_in, e))
+        return false;
     return plan_vector(h, &p->conv, &d->conv, e) && plan_vector(h, &p->a_log, &d->a_log, e) &&
            plan_vector(h, &p->dt_bias, &d->dt_bias, e) && plan_vector(h, &p->norm, &d->norm, e) &&
            plan_matrix(h, &p->w_out, &l->wo, e);
