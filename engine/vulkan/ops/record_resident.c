@@ -21,6 +21,12 @@ static bool is_k_blocks(const struct device_matrix *m)
             m->layout.block == BLOCK_Q6_K);
 }
 
+/* The layer that follows, or the last one itself. */
+static int layer_after(const struct backend *b, int index)
+{
+    return index + 1 == b->plan->n_layer ? index : index + 1;
+}
+
 static bool is_dense(const struct device_layout *l)
 {
     return !strcmp(l->kernel, "mxfp4") || !strcmp(l->kernel, "affine") ||
@@ -164,7 +170,7 @@ static bool work_of(const struct workspace *w, uint32_t units[WORK], uint64_t *b
 void record_resident_weights(const struct backend *b, int index,
                              VkDeviceAddress at[RECORD_RESIDENT_WEIGHTS])
 {
-    const int after = index + 1 == b->plan->n_layer ? index : index + 1;
+    const int after = layer_after(b, index);
     const struct device_layer *l = &b->model.layers[index], *next = &b->model.layers[after];
     const struct device_matrix *qkv = projections(&b->plan->layers[after], next),
                                *up = &l->mlp.gate_up, *down = &l->mlp.down;
@@ -177,7 +183,7 @@ void record_resident_weights(const struct backend *b, int index,
 
 static bool weights_of(const struct backend *b, int index, struct push_resident *p)
 {
-    const int after = index + 1 == b->plan->n_layer ? index : index + 1;
+    const int after = layer_after(b, index);
     const struct device_layer *l = &b->model.layers[index], *next = &b->model.layers[after];
     const bool blocks = is_k_blocks(&l->mlp.gate_up);
     VkDeviceAddress weights[WEIGHTS], *more = weights + RECORD_RESIDENT_WEIGHTS;
@@ -276,7 +282,7 @@ static void spec_resident(const struct recorder *r, uint32_t *spec, int index,
 {
     const struct backend *b = r->b;
     const struct device_layer *l = &b->model.layers[index],
-                              *next = l + (index + 1 < b->plan->n_layer);
+                              *next = &b->model.layers[layer_after(b, index)];
     const bool blocks = is_k_blocks(&l->mlp.gate_up);
     const struct moe_plan *m = &b->plan->layers[index].moe;
     static const struct delta_net_plan none = {
