@@ -214,11 +214,9 @@ static bool time_case(struct bench *b, const struct bench_case *c, double *ms, s
  * models that lie on the device whole. */
 static bool warm(struct bench *b, const struct bench_case *c, struct err *e)
 {
-    const bool falls = b->run.ops == &vulkan_backend && !vulkan_is_software() &&
-                       b->run.memory.plan.strategy == STRATEGY_FULL_GPU;
     double unused, until = clock_ms() + WARM_MS;
     bool ok = true;
-    while (ok && falls && clock_ms() < until)
+    while (ok && b->warms && clock_ms() < until)
         ok = time_case(b, c, &unused, e) && keep_states(b, c->batch, true, e);
     return ok;
 }
@@ -352,6 +350,8 @@ bool bench_run(struct bench *b, struct err *e)
     if (b->profiles && !b->run.ops->profile)
         return err_field(e, ERR_UNSUPPORTED, "profile", "the %s backend times no operations",
                          b->run.ops->name);
+    b->warms = b->run.memory.plan.strategy == STRATEGY_FULL_GPU && b->run.ops == &vulkan_backend &&
+               !vulkan_is_software();
     for (int32_t repeat = -1; repeat < b->n_repeats; repeat++) {
         if (!measure_bandwidth(b, repeat, e))
             return false;

@@ -53,6 +53,7 @@ struct bench {
     bool profiles;           /* each case's step is also timed operation by operation */
     bool beside;             /* the bandwidth is measured around each repeat of each case too, and
                                 stderr says when one begins */
+    bool warms;              /* a GPU's clocks are to rise before each timed case */
     int32_t *filled;         /* [sequences] tokens of its own text that each has in its cache */
     struct routing *routing; /* NULL: the model's router chooses */
     double bandwidth;        /* bytes/s as measured; 0: unknown */
