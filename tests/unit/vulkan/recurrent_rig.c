@@ -14,12 +14,14 @@
 
 enum {
     D = 256,
+    D_FEW = 512, /* as resident_few.comp takes it, and so its experts' columns */
     MIXED = 256, /* of either mixer; of attention alone twice as many */
     KEY_HEADS = 2,
     VALUE_HEADS = 4,
     D_HEAD = 64,
     D_FF = 64,
     D_FF_BLOCKS = 256, /* of whole K-blocks */
+    D_FF_FEW = 128,
     EXPERTS = 12,
     USED = 4,
     TAPS = 4,
@@ -32,7 +34,9 @@ static float *vectors[VECTORS];
 static int n_matrices, n_vectors;
 static unsigned seed;
 static bool alone;  /* attention in all layers */
-static bool blocks; /* and K-blocks, no shared experts */
+static bool blocks; /* and K-blocks */
+static bool has_shared;
+static int d_model, d_ff;
 static struct layer_plan layers[RECURRENT_LAYERS];
 static struct model_plan plan;
 
@@ -84,11 +88,11 @@ static void add_delta_net(struct layer_plan *l)
                                            .d_v = D_HEAD,
                                            .n_conv = TAPS,
                                            .tiled_heads = true,
-                                           .w_qkv = matrix(channels, D),
-                                           .w_z = matrix(MIXED, D),
-                                           .w_a = matrix(VALUE_HEADS, D),
-                                           .w_b = matrix(VALUE_HEADS, D),
-                                           .w_out = matrix(D, MIXED),
+                                           .w_qkv = matrix(channels, d_model),
+                                           .w_z = matrix(MIXED, d_model),
+                                           .w_a = matrix(VALUE_HEADS, d_model),
+                                           .w_b = matrix(VALUE_HEADS, d_model),
+                                           .w_out = matrix(d_model, MIXED),
                                            .conv = vector(channels * TAPS, 0, 0.5f),
                                            .a_log = vector(VALUE_HEADS, -0.2f, 0.1f),
                                            .dt_bias = vector(VALUE_HEADS, 0, 1),
@@ -108,10 +112,10 @@ static void add_attention(struct layer_plan *l, int layer)
                                            .d_head = d_head,
                                            .scale = 1 / sqrtf((float)d_head),
                                            .rope = {.n_dims = turning, .scale = 1},
-                                           .wq = matrix(alone ? mixed : 2 * mixed, D),
-                                           .wk = matrix(d_head, D),
-                                           .wv = value_matrix(layer, d_head, D),
-                                           .wo = matrix(D, mixed),
+                                           .wq = matrix(alone ? mixed : 2 * mixed, d_model),
+                                           .wk = matrix(d_head, d_model),
+                                           .wv = value_matrix(layer, d_head, d_model),
+                                           .wo = matrix(d_model, mixed),
                                            .q_norm = vector(d_head, 1, 0.5f),
                                            .k_norm = vector(d_head, 1, 0.5f),
                                            .output_gate = !alone};
@@ -122,7 +126,6 @@ static void add_attention(struct layer_plan *l, int layer)
 static void add_experts(struct layer_plan *l, int layer)
 {
     const char *form = blocks ? "q4_k" : "mxfp4 block";
-    const int d_ff = blocks ? D_FF_BLOCKS : D_FF;
     l->ffn = FFN_MOE;
     l->moe = (struct moe_plan){
         .n_expert = EXPERTS,
@@ -130,34 +133,39 @@ static void add_experts(struct layer_plan *l, int layer)
         .d_ff = d_ff,
         .normalize = true,
         .scale = 1,
-        .router = matrix(EXPERTS, D),
-        .gate = stack(form, EXPERTS, d_ff, D),
-        .up = stack(form, EXPERTS, d_ff, D),
-        .down = down_matrices(layer, D, d_ff),
-        .has_shared = !blocks,
+        .router = matrix(EXPERTS, d_model),
+        .gate = stack(form, EXPERTS, d_ff, d_model),
+        .up = stack(form, EXPERTS, d_ff, d_model),
+        .down = down_matrices(layer, d_model, d_ff),
+        .has_shared = has_shared,
     };
-    if (blocks)
+    if (!has_shared)
         return;
-    l->moe.shared = (struct mlp_plan){
-        .d_ff = D_FF, .gate = matrix(D_FF, D), .up = matrix(D_FF, D), .down = matrix(D, D_FF)};
-    l->moe.shared_gate = matrix(1, D);
+    l->moe.shared = (struct mlp_plan){.d_ff = D_FF,
+                                      .gate = matrix(D_FF, d_model),
+                                      .up = matrix(D_FF, d_model),
+                                      .down = matrix(d_model, D_FF)};
+    l->moe.shared_gate = matrix(1, d_model);
 }
 
 static const struct model_plan *rig_open(void)
 {
     plan = (struct model_plan){.family = "test",
                                .n_layer = RECURRENT_LAYERS,
-                               .d_model = D,
+                               .d_model = d_model,
                                .n_vocab = RECURRENT_VOCAB,
                                .n_ctx = 64,
                                .norm_eps = 1e-6f,
-                               .embed = matrix(RECURRENT_VOCAB, D),
-                               .head = matrix(RECURRENT_VOCAB, D),
-                               .final_norm = vector(D, 1, 0.5f),
+                               .embed = matrix(RECURRENT_VOCAB, d_model),
+                               .head = matrix(RECURRENT_VOCAB, d_model),
+                               .final_norm = vector(d_model, 1, 0.5f),
                                .layers = layers};
     for (int i = 0; i < RECURRENT_LAYERS; i++) {
         struct layer_plan *l = &layers[i];
-        *l = (struct layer_plan){.mixer_norm = vector(D, 1, 0.5f), .ffn_norm = vector(D, 1, 0.5f)};
+        /* Halves have room for what experts make of so many columns then. */
+        const float middle = d_model == D_FEW ? 0.25f : 1;
+        *l = (struct layer_plan){.mixer_norm = vector(d_model, 1, 0.5f),
+                                 .ffn_norm = vector(d_model, middle, middle / 2)};
         if (alone || i % 4 == 2)
             add_attention(l, i);
         else
@@ -170,19 +178,32 @@ static const struct model_plan *rig_open(void)
 const struct model_plan *recurrent_rig_open(void)
 {
     alone = blocks = false;
+    has_shared = true;
+    d_model = D, d_ff = D_FF;
     return rig_open();
 }
 
 const struct model_plan *attention_rig_open(void)
 {
-    alone = true;
+    alone = has_shared = true;
     blocks = false;
+    d_model = D, d_ff = D_FF;
     return rig_open();
 }
 
 const struct model_plan *blocks_rig_open(void)
 {
     alone = blocks = true;
+    has_shared = false;
+    d_model = D, d_ff = D_FF_BLOCKS;
+    return rig_open();
+}
+
+const struct model_plan *few_rig_open(void)
+{
+    alone = true;
+    blocks = has_shared = false;
+    d_model = D_FEW, d_ff = D_FF_FEW;
     return rig_open();
 }
 

@@ -13,4 +13,7 @@ const struct model_plan *attention_rig_open(void);
 /* That in Q4_K, v and down of some layers in other K-blocks, as Q4_K_M has them; no shared expert.
  */
 const struct model_plan *blocks_rig_open(void);
+/* Attention alone in Q8_0, experts in MXFP4, as steps of few rows take it: more columns, no shared
+ * expert. */
+const struct model_plan *few_rig_open(void);
 void recurrent_rig_close(void);
