@@ -1,6 +1,6 @@
 # tests of engine/vulkan; 77 (skipped) where no Vulkan device answers
 if VULKAN
-VULKAN_TESTS = %D%/test_slot_policy %D%/test_push_layout %D%/test_vulkan_choice %D%/test_khr_matrices %D%/test_vulkan_attention %D%/test_vulkan_slots %D%/test_vulkan_delta %D%/test_vulkan_model %D%/test_vulkan_start %D%/test_vulkan_splits %D%/test_vulkan_wanted %D%/test_vulkan_kernels %D%/test_vulkan_experts %D%/test_vulkan_router %D%/test_vulkan_row_units %D%/test_vulkan_resident %D%/test_vulkan_resident_states %D%/test_vulkan_router_fold %D%/test_vulkan_few_steps %D%/test_vulkan_resident_few
+VULKAN_TESTS = %D%/test_slot_policy %D%/test_push_layout %D%/test_vulkan_choice %D%/test_khr_matrices %D%/test_vulkan_attention %D%/test_vulkan_slots %D%/test_vulkan_delta %D%/test_vulkan_model %D%/test_vulkan_start %D%/test_vulkan_splits %D%/test_vulkan_wanted %D%/test_vulkan_kernels %D%/test_vulkan_experts %D%/test_vulkan_router %D%/test_vulkan_row_units %D%/test_vulkan_resident %D%/test_vulkan_resident_states %D%/test_vulkan_router_fold %D%/test_vulkan_few_steps %D%/test_vulkan_resident_few %D%/test_vulkan_chained_rows
 check_PROGRAMS += $(VULKAN_TESTS)
 TESTS += $(VULKAN_TESTS)
 VULKAN_TEST_LIBS = $(VULKAN_BACKEND_LIBS) $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
@@ -34,6 +34,8 @@ vulkan_demo_rig = %D%/vulkan/demo_rig.c %D%/vulkan/demo_rig.h
 %C%_test_vulkan_resident_states_LDADD = $(CPU_LIBS) $(VULKAN_TEST_LIBS)
 %C%_test_vulkan_few_steps_SOURCES = %D%/vulkan/test_vulkan_few_steps.c $(vulkan_demo_rig)
 %C%_test_vulkan_few_steps_LDADD = $(CPU_LIBS) $(VULKAN_TEST_LIBS)
+%C%_test_vulkan_chained_rows_SOURCES = %D%/vulkan/test_vulkan_chained_rows.c %D%/vulkan/recurrent_rig.c %D%/vulkan/recurrent_rig.h $(vulkan_demo_rig) %D%/support/cpu_weights.c %D%/support/cpu_weights.h %D%/support/guarded.c %D%/support/guarded.h
+%C%_test_vulkan_chained_rows_LDADD = $(CPU_LIBS) $(VULKAN_TEST_LIBS)
 %C%_test_vulkan_resident_few_SOURCES = %D%/vulkan/test_vulkan_resident_few.c $(vulkan_demo_rig)
 %C%_test_vulkan_resident_few_LDADD = $(CPU_LIBS) $(VULKAN_TEST_LIBS)
 vulkan_kernel_rig = %D%/vulkan/vulkan_kernel_rig.c %D%/vulkan/vulkan_kernel_rig.h %D%/vulkan/vulkan_rig.c %D%/vulkan/vulkan_rig.h %D%/support/cpu_weights.c %D%/support/cpu_weights.h %D%/support/guarded.c %D%/support/guarded.h

@@ -255,13 +255,13 @@ static bool resident_fits(const struct forward *f)
 static void joined(struct forward *f, const struct attention_op *rows)
 {
     if (f->r.n_rows > 1)
-        record_resident_few(&f->r, rows->layer);
+        record_resident_few(&f->r, rows);
     else
         record_resident(&f->r, rows);
 }
 
-/* Whether barriers stand between attention and record_resident(). A profile tells operations apart
- * by them, also where they need none. */
+/* Whether barriers stand between record_resident() and the attention that follows. A profile tells
+ * operations apart by them, also where they need none. */
 static bool stands_apart(const struct forward *f)
 {
     return !f->chained || f->r.b->profile;
@@ -422,8 +422,8 @@ void forward_record_ops(struct forward *f)
         profile_begin(b->profile, f->r.c);
     if ((f->resident = resident_fits(f)))
         record_resident_begin(&f->r);
-    f->chained =
-        f->resident && f->r.n_rows == 1 && record_chain_fits(&f->r, (uint32_t)f->shape->n_splits);
+    f->chained = f->resident && f->shape->one_row_each &&
+                 record_chain_fits(&f->r, (uint32_t)f->shape->n_splits);
     record_embed(&f->r);
     complete(f, "embed", -1);
     for (int i = 0; i < plan->n_layer; i++) {
@@ -436,7 +436,9 @@ void forward_record_ops(struct forward *f)
             attention(f, &rows);
         else
             delta_net(f, &p->delta_net, l);
-        if (stands_apart(f) && (!f->projected || p->mixer == MIXER_ATTENTION))
+        /* Splits of several rows are merged by a dispatch of their own. */
+        const bool merged = f->r.n_rows > 1 && f->shape->n_splits > 1;
+        if ((merged || stands_apart(f)) && (!f->projected || p->mixer == MIXER_ATTENTION))
             complete(f, "after_mixer", i);
         if ((f->projected = f->resident))
             joined(f, &rows);

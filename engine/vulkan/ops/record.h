@@ -107,7 +107,8 @@ struct attention_op {
     int layer;
     uint32_t merge; /* record_resident() merges them, by this; 0: no */
     bool chained;   /* no barriers stand between this and the record_resident() of its layer and of
-                       the one before: they wait for each other's counts */
+                       the one before: they wait for each other's counts. Of several rows with more
+                       than one split barriers stand behind it, as a dispatch merges them */
 };
 /* What record_resident() merges a layer's splits by, as SPEC_RESIDENT_MERGE; 0: it does not. */
 uint32_t record_merge_inside(const struct recorder *r, const struct attention_plan *a,

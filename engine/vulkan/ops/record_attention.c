@@ -90,12 +90,13 @@ static struct attention_form form_of(const struct attention_plan *a, const struc
 #define UNIT_COLUMNS 128 /* of a head */
 
 /* Whether attn_units takes a step's rows: heads and a cache that it is written for, and contexts
- * deep enough. One row and packed rows gain behind any: attn.comp rotates in shared memory. */
+ * deep enough. One row, chained rows and packed ones gain behind any: attn.comp waits for no count,
+ * and rotates in shared memory. */
 static bool units_fit(const struct recorder *r, const struct attention_plan *a,
                       const struct attention_op *op)
 {
     const struct backend *b = r->b;
-    const bool any = r->n_rows == 1 || b->kv_type == KV_Q8;
+    const bool any = r->n_rows == 1 || op->chained || b->kv_type == KV_Q8;
     return b->tuning.few != WIDE_NONE && (any || op->n_splits >= b->tuning.unit_splits) &&
            a->d_head == UNIT_COLUMNS && a->n_head / a->n_kv_head <= MOST_HEADS &&
            (b->kv_type == KV_F16 || b->kv_type == KV_Q8);
@@ -113,15 +114,17 @@ static bool units_fit(const struct recorder *r, const struct attention_plan *a,
 #define UNIT_SHARED_Q8 (40u << 10) /* bytes that so many threads share; half as many: 24 KiB */
 #define UNIT_SPLITS_Q8 33u
 
-static struct attention_form units_form(const struct backend *b, const struct attention_plan *a,
-                                        uint32_t n_rows, uint32_t n_splits)
+static struct attention_form units_form(const struct recorder *r, const struct attention_plan *a,
+                                        const struct attention_op *op)
 {
+    const struct backend *b = r->b;
     const struct gpu_caps *c = &b->gpu.caps;
-    const bool many =
-        b->kv_type == KV_Q8 && n_rows == 1 && n_splits > 1 && c->max_shared >= UNIT_SHARED_Q8;
+    const bool many = b->kv_type == KV_Q8 && r->n_rows == 1 && op->n_splits > 1 &&
+                      c->max_shared >= UNIT_SHARED_Q8;
     const uint32_t threads = many ? UNIT_THREADS_Q8 : UNIT_THREADS;
     const uint32_t group = (uint32_t)(a->n_head / a->n_kv_head),
-                   most = n_rows == 1 && n_splits == 1 ? ONLY_HEADS : MOST_HEADS;
+                   most = op->n_splits == 1 && (r->n_rows == 1 || op->chained) ? ONLY_HEADS
+                                                                               : MOST_HEADS;
     struct attention_form f = {.lanes = c->subgroup < 32 ? c->subgroup : 32,
                                .heads = 1,
                                .threads = threads,
@@ -158,7 +161,7 @@ static struct attention_form form_for(const struct recorder *r, const struct att
     const struct backend *b = r->b;
     const uint32_t deep_splits = r->n_rows < 8 ? b->tuning.deep_splits : b->tuning.unit_splits;
     const bool deep = op->n_splits >= deep_splits && !b->gpu.caps.software;
-    return units_fit(r, a, op) ? units_form(b, a, r->n_rows, op->n_splits)
+    return units_fit(r, a, op) ? units_form(r, a, op)
                                : form_of(a, &b->gpu.caps, deep ? MOST_HEADS : FEW_HEADS);
 }
 
@@ -195,13 +198,13 @@ uint32_t record_merge_inside(const struct recorder *r, const struct attention_pl
 bool record_chain_fits(const struct recorder *r, uint32_t n_splits)
 {
     const struct model_plan *plan = r->b->plan;
-    const struct attention_op op = {.n_splits = n_splits};
+    const struct attention_op op = {.n_splits = n_splits, .chained = true};
     bool fits = true;
     for (int i = 0; fits && i < plan->n_layer; i++) {
         const struct attention_plan *a = &plan->layers[i].attention;
         fits = plan->layers[i].mixer == MIXER_ATTENTION && units_fit(r, a, &op) && is_plain(a) &&
                a->rope.n_dims == UNIT_COLUMNS && !a->rope.interleaved &&
-               (n_splits < 2 || record_merge_inside(r, a, n_splits));
+               (r->n_rows > 1 || n_splits < 2 || record_merge_inside(r, a, n_splits));
     }
     return fits;
 }

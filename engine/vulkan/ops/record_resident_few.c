@@ -146,9 +146,10 @@ static void spec_shape(const struct recorder *r, const struct moe_plan *m,
     spec[SPEC_MATRIX_N] = MATRIX_FEW;
 }
 
-void record_resident_few(struct recorder *r, int index)
+void record_resident_few(struct recorder *r, const struct attention_op *attention)
 {
     const struct backend *b = r->b;
+    const int index = attention->layer;
     const struct device_layer *l = &b->model.layers[index];
     const struct moe_plan *m = &b->plan->layers[index].moe;
     struct push_resident_few push = {
@@ -169,6 +170,10 @@ void record_resident_few(struct recorder *r, int index)
                          .y = 1,
                          .z = 1};
     spec_shape(r, m, l, d.spec);
+    d.spec[SPEC_FEW_CHAINED] = attention->chained;
+    if (attention->chained && attention->n_splits == 1)
+        d.spec[SPEC_ATTENDED] =
+            record_attention_groups(r, &b->plan->layers[index].attention, attention);
     dispatch_op(r, &d);
     r->last = "wo to qkv";
 }

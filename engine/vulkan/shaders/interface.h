@@ -92,8 +92,9 @@ PLANES
 #define SPEC_FEW_CODES 4 /* as SPEC_CODES, of the experts */
 #define SPEC_FEW_QKV_STRIDE 5
 #define SPEC_FEW_LOGIT_STRIDE 6
-#define SPEC_FEW_DEPTH 7  /* steps of up on their way */
-#define SPEC_FEW_SLICES 8 /* of a row of down */
+#define SPEC_FEW_DEPTH 7   /* steps of up on their way */
+#define SPEC_FEW_SLICES 8  /* of a row of down */
+#define SPEC_FEW_CHAINED 9 /* the next attention waits for its count */
 
 /* matmul, matmul_plain, matmul_wide */
 #define SPEC_TILE_M 1
@@ -167,7 +168,7 @@ PLANES
 #define SPEC_HEADS 14   /* query heads of a workgroup */
 #define SPEC_SUBGROUPS 16
 #define SPEC_ROUND 17
-#define SPEC_CHAINED 19    /* attn_units: it waits for resident.comp, and counts for it */
+#define SPEC_CHAINED 19    /* attn_units: it waits for resident or resident_few, and counts */
 #define SPEC_HALVES_OUT 18 /* attn, attn_merge: the result is rounded to halves */
 
 /* heads and rotary embedding (rope.glsl, kv.glsl, kv_packed.glsl) */
@@ -207,7 +208,8 @@ PLANES
 #define SPEC_AT_MEETINGS 37
 #define SPEC_AT_SQUARES 38
 #define SPEC_AT_PARTS 39
-#define SPEC_ATTENDED 40 /* workgroups of attention for each split that it waits for; 0: none */
+#define SPEC_ATTENDED                                                                              \
+    40 /* workgroups of attention that it waits for, of each split (resident_few: row); 0: none */
 #define SPEC_RESIDENT_MERGE 41 /* attention's splits, see resident_merge.glsl; 0: merged before */
 
 /* resident, of K-blocks: as SPEC_BLOCK; v's is 0 where it is as q's */

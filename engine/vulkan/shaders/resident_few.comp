@@ -1,6 +1,7 @@
 #version 460
 /* resident.comp for two to MATRIX_FEW rows, on the matrix units: X += Wo A, X += experts(norm(X)), QKV = Wqkv norm(X) of the layer that
- * follows, in one dispatch whose workgroups wait for each other three times.
+ * follows, in one dispatch whose workgroups wait for each other three times, and for attention where no barrier stands before it
+ * (attn_chain.glsl).
  * What other dispatches of few rows do in matmul_few, router_choose, moe_few and moe_sum. A workgroup has the normed rows once, as
  * halves in shared memory, and down's sum over experts for 16 rows of W at a time, so that nothing waits for it.
  * Experts are MXFP4; the other products' format is that of the variant. Grid: workgroups. */
@@ -56,11 +57,14 @@ layout(constant_id = SPEC_FEW_QKV_STRIDE) const uint QKV_STRIDE = 768;
 layout(constant_id = SPEC_FEW_LOGIT_STRIDE) const uint LOGIT_STRIDE = 32;
 layout(constant_id = SPEC_FEW_DEPTH) const uint DEPTH = 4; /* steps of up on their way */
 layout(constant_id = SPEC_FEW_SLICES) const uint SLICES = 1; /* of a row of down */
+layout(constant_id = SPEC_FEW_CHAINED) const bool CHAINED = false;
+layout(constant_id = SPEC_ATTENDED) const uint ATTENDED = 0;
 const bool CLAMP = false;
 #include "activate.glsl"
 
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Shared { float at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer SharedWords { uint at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) coherent buffer SharedWords2 { uvec2 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer Shared4 { vec4 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer SharedWords4 { uvec4 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counter { uint at[]; };
@@ -89,7 +93,7 @@ void mixed_logits()
             vec4 w = F32x4(weight_at(p.wo_extra)).at[e * quads + i];
             uvec2 a[MATRIX_FEW];
             [[unroll]] for (uint r = 0; r < MATRIX_FEW; r++) {
-                a[r] = U32x2(work_at(p.mixed)).at[min(r, p.n_rows - 1) * quads + i];
+                a[r] = SharedWords2(work_at(p.mixed)).at[min(r, p.n_rows - 1) * quads + i];
             }
             [[unroll]] for (uint r = 0; r < MATRIX_FEW; r++) {
                 part[r] += dot(w, vec4(unpackHalf2x16(a[r].x), unpackHalf2x16(a[r].y)));
@@ -99,16 +103,26 @@ void mixed_logits()
     }
 }
 
-/* X += Wo A, logits += extra A */
-void output_product()
+/* Asks for the thread's chunks of a tile of Wo. */
+void output_fetch(uint tile)
 {
+    uint row = min(tile, D_MODEL / 16 - 1) * 16 + lane() / 4, first = warp() * MIXED_EACH * 4 + lane() % 4;
+    [[unroll]] for (uint i = 0; i < MIXED_EACH; i++) {
+        uint chunk = min(first + i * 4, MIXED_CHUNKS - 1);
+        mixed_low[i] = dense_load(wo(), row * MIXED_CHUNKS + chunk);
+        mixed_high[i] = dense_load(wo(), (row + 8) * MIXED_CHUNKS + chunk);
+    }
+}
+
+/* X += Wo A, logits += extra A. False: given up. */
+bool output_product()
+{
+    output_fetch(gl_WorkGroupID.x);
+    if (!wait_for_attention()) {
+        return false;
+    }
     [[dont_unroll]] for (uint tile = gl_WorkGroupID.x; tile * 16 < D_MODEL; tile += gl_NumWorkGroups.x) {
-        uint row = tile * 16 + lane() / 4, first = warp() * MIXED_EACH * 4 + lane() % 4;
-        [[unroll]] for (uint i = 0; i < MIXED_EACH; i++) {
-            uint chunk = min(first + i * 4, MIXED_CHUNKS - 1);
-            mixed_low[i] = dense_load(wo(), row * MIXED_CHUNKS + chunk);
-            mixed_high[i] = dense_load(wo(), (row + 8) * MIXED_CHUNKS + chunk);
-        }
+        uint first = warp() * MIXED_EACH * 4 + lane() % 4;
         float before = 0.0;
         if (gl_LocalInvocationIndex < 128 && result_column() < p.n_rows) {
             before = X.at[result_column() * D_MODEL + tile * 16 + result_row()];
@@ -119,7 +133,7 @@ void output_product()
             uint chunk = first + i * 4, at = (min(lane() / 4, p.n_rows - 1) * MIXED_CHUNKS + min(chunk, MIXED_CHUNKS - 1)) * 4;
             uvec4 l[4], h[4], x[4];
             [[unroll]] for (uint k = 0; k < 4; k++) {
-                x[k] = U32x4(work_at(p.mixed)).at[at + k];
+                x[k] = SharedWords4(work_at(p.mixed)).at[at + k];
             }
             dense_f16(mixed_low[i], l);
             dense_f16(mixed_high[i], h);
@@ -129,12 +143,16 @@ void output_product()
                 PRODUCT_ADD(c, l[k].zw, h[k].zw, v.zw)
             }
         }
+        if ((tile + gl_NumWorkGroups.x) * 16 < D_MODEL) {
+            output_fetch(tile + gl_NumWorkGroups.x);
+        }
         float sum = meet(PRODUCT_VALUES(c));
         if (gl_LocalInvocationIndex < 128 && result_column() < p.n_rows) {
             X.at[result_column() * D_MODEL + tile * 16 + result_row()] = before + sum;
         }
     }
     mixed_logits();
+    return true;
 }
 
 const uint QKV_EACH = (D_CHUNKS + WARPS * 4 - 1) / (WARPS * 4);
@@ -189,16 +207,21 @@ void next_product()
             qkv_fetch(tile + QKV_AHEAD * gl_NumWorkGroups.x, s);
             float sum = meet(PRODUCT_VALUES(c));
             if (gl_LocalInvocationIndex < 128 && result_column() < p.n_rows) {
-                F32(work_at(p.qkv)).at[result_column() * QKV_STRIDE + tile * 16 + result_row()] = sum;
+                Shared(work_at(p.qkv)).at[result_column() * QKV_STRIDE + tile * 16 + result_row()] = sum;
             }
         }
     }
     other_logits();
+    if (CHAINED) {
+        count_in(NEXT_PROJECTED);
+    }
 }
 
 void main()
 {
-    output_product();
+    if (!output_product()) {
+        return;
+    }
     count_in(0);
     if (!choose()) {
         return;

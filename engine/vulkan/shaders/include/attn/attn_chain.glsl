@@ -1,6 +1,6 @@
-/* Attention between two dispatches of resident.comp without barriers: it waits for the one before, once all that does not depend on it is asked for,
+/* Attention between two dispatches of resident.comp or resident_few.comp without barriers: it waits for the one before, once all that does not depend on it is asked for,
  * and counts for the one that follows. Dispatches begin in order, so who is waited for runs; else the wait ends, nobody counts, and
- * resident.comp gives up. */
+ * these give up. */
 const uint MOST_POLLS = 1 << 18; /* as resident.comp's */
 
 shared bool in_vain;

@@ -115,24 +115,48 @@ void logit_meet(uint e, float part[MATRIX_FEW], bool add)
     }
 }
 
-/* As in resident_parts.glsl, but who gives up does nothing more: a software device ends all later loops at once. */
+#define NEXT_PROJECTED (RESIDENT_MEETINGS + RESIDENT_PROJECTED) /* in the next layer's counters */
+
+/* As in resident_parts.glsl, but who gives up does nothing more: a software device ends all later loops at once. It counts for the next attention,
+ * which need not wait in vain too. */
 shared bool has_all;
-bool wait_for_all(uint meeting)
+bool wait_for(uint meeting, uint n)
 {
     Counter count = meeting_of(meeting);
     if (gl_LocalInvocationIndex == 0) {
         bool all = false, given_up = false;
         for (uint polls = 1; !all && !given_up && polls <= MOST_POLLS; polls++) { /* a software device ends a loop before that */
-            all = atomicLoad(count.at[0], gl_ScopeDevice, 0, gl_SemanticsRelaxed) >= gl_NumWorkGroups.x;
+            all = atomicLoad(count.at[0], gl_ScopeDevice, 0, gl_SemanticsRelaxed) >= n;
             given_up = polls % 64 == 0 && is_given_up();
         }
         if (!all) {
             atomicStore(GAVE_UP, 1u, gl_ScopeDevice, 0, gl_SemanticsRelaxed);
+            if (CHAINED && p.layer + 1 < p.n_layer) {
+                atomicAdd(meeting_of(NEXT_PROJECTED).at[0], 1, gl_ScopeDevice, 0, gl_SemanticsRelaxed);
+            }
         }
         has_all = all;
     }
     controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, gl_StorageSemanticsShared | gl_StorageSemanticsBuffer, gl_SemanticsAcquireRelease);
     return has_all;
+}
+
+bool wait_for_all(uint meeting)
+{
+    return wait_for(meeting, gl_NumWorkGroups.x);
+}
+
+/* Attention's result is there behind this: of each row that is alive ATTENDED workgroups count, of padding none. */
+bool wait_for_attention()
+{
+    if (ATTENDED == 0) {
+        return true;
+    }
+    uint n = 0;
+    [[dont_unroll]] for (uint r = 0; r < p.n_rows; r++) {
+        n += p.token_rows.at[r].y < 0 ? 0 : ATTENDED;
+    }
+    return wait_for(RESIDENT_ATTENDED, n);
 }
 
 /* All threads of a workgroup go through emulated products together, so all have as many units; those past the end repeat the last. */
