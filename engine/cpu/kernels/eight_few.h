@@ -101,8 +101,7 @@ static inline __attribute__((always_inline)) void eight_line(const struct lanes 
     for (; g > 0; g--) {
         const uint8_t *next = g > 1 ? data + EIGHT_OCTET : data; /* nothing is past the last */
         vi all[OCTET_FEW];
-        if (p->ahead)
-            fetch_lines(data + p->distance, EIGHT_OCTET);
+        fetch_lines(data + p->distance, EIGHT_OCTET);
         eight_half(v, data + 18, x, 0, count, all);
         const vf scale = _mm256_cvtph_ps(words_apart(data, EIGHT_BLOCK));
         eight_half(v, next + 2, x, 256, count, all);
@@ -144,8 +143,7 @@ static inline __attribute__((always_inline)) vf eight_octets(const uint8_t *data
 {
     const struct octet_join join = octet_join();
     for (; n > 0; n--) {
-        if (ahead)
-            fetch_lines(data + ahead, EIGHT_OCTET);
+        fetch_lines(data + ahead, EIGHT_OCTET);
         sum = vf_fma(vf_from_int(eight_blocks(data, columns, &join)),
                      vf_mul(_mm256_cvtph_ps(words_apart(data, EIGHT_BLOCK)),
                             floats_at(x + PANEL_OCTET_SCALE)),
@@ -166,7 +164,7 @@ static inline __attribute__((always_inline)) void eight_line_one(const struct la
     const size_t first = (size_t)p->first;
     const int32_t n = p->end - p->first - (copied ? 1 : 0);
     const uint8_t *x = row + first * PANEL_OCTET_BYTES;
-    *out = eight_octets(l->data[r] + first * EIGHT_OCTET, n, p->ahead ? p->distance : 0, x,
+    *out = eight_octets(l->data[r] + first * EIGHT_OCTET, n, p->distance, x,
                         row + panel_octet_columns(l->blocks) + first * PANEL_OCTET_COLUMNS,
                         p->first ? *out : vf_zero());
     if (copied)
@@ -185,7 +183,7 @@ eight_lines_one(const struct lanes *l, const uint8_t *row, struct octet_run_part
         while (octet_next_part(l, &p));
     else
         for (int r = 0; r < 8; r++)
-            out[r] = eight_octets(l->data[r], p.end, 0, row, columns, vf_zero());
+            out[r] = eight_octets(l->data[r], p.end, p.distance, row, columns, vf_zero());
 }
 
 /* Eight rows of weights times `count` rows of activations. */

@@ -42,8 +42,7 @@ octet_run_octets(const struct weight *w, struct octet_at at, octet_unpack unpack
     const struct octet_join join = octet_join();
     for (; n > 0; n--) {
         struct octet o;
-        if (ahead)
-            fetch_lines(at.data + ahead, (size_t)bytes);
+        fetch_lines(at.data + ahead, (size_t)bytes);
         unpack(w, &at, &o);
         UNROLL
         for (int t = 0; t < count; t++) {
@@ -73,17 +72,16 @@ octet_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shap
     }
     const bool copied = p->last && octet_copied(l, bytes, r);
     octet_run_octets(w, octet_place(l, bytes, r, p->first), unpack, shape, bytes, octet_scales(w),
-                     p->end - p->first - (copied ? 1 : 0), p->ahead ? p->distance : 0, x, count,
-                     sum);
+                     p->end - p->first - (copied ? 1 : 0), p->distance, x, count, sum);
     UNROLL
     for (int t = 0; t < count; t++)
         out[8 * t] = copied ? last(l, r, x[t], sum[t]) : sum[t];
 }
 
 /* Whole rows of whole octets: where a row is short, what octet_line() finds out for each takes a
- * tenth of its products' time. `ahead` is a constant. */
+ * tenth of its products' time. */
 static inline __attribute__((always_inline)) void
-octet_whole(const struct lanes *l, octet_unpack unpack, int shape, int32_t bytes, size_t ahead,
+octet_whole(const struct lanes *l, octet_unpack unpack, int shape, int32_t bytes,
             const uint8_t *const *rows, int count, vf *out)
 {
     const size_t scales = octet_scales(l->tile->weight);
@@ -96,7 +94,7 @@ octet_whole(const struct lanes *l, octet_unpack unpack, int shape, int32_t bytes
             sum[t] = vf_zero();
         }
         octet_run_octets(l->tile->weight, (struct octet_at){l->data[r], l->scales[r], l->biases[r]},
-                         unpack, shape, bytes, scales, l->blocks / 8, ahead, x, count, sum);
+                         unpack, shape, bytes, scales, l->blocks / 8, SUPER_AHEAD, x, count, sum);
         UNROLL
         for (int t = 0; t < count; t++)
             out[8 * t + r] = sum[t];
@@ -111,7 +109,7 @@ octet_lines(const struct lanes *l, octet_unpack unpack, octet_last last, int sha
     vf v[8 * OCTET_FEW];
     struct octet_run_part p = octet_first_part(l, count, shape);
     if (shape & OCTET_ONE && p.last && l->blocks % 8 == 0)
-        octet_whole(l, unpack, shape, bytes, octet_ahead(count) ? SUPER_AHEAD : 0, rows, count, v);
+        octet_whole(l, unpack, shape, bytes, rows, count, v);
     else
         do
             for (int32_t r = 0; r < 8; r++)
