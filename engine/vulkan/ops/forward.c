@@ -260,8 +260,8 @@ static void joined(struct forward *f, const struct attention_op *rows)
         record_resident(&f->r, rows);
 }
 
-/* Whether barriers stand between record_resident() and the attention that follows. A profile tells
- * operations apart by them, also where they need none. */
+/* Whether barriers stand between attention and record_resident(). A profile tells operations apart
+ * by them, also where they need none. */
 static bool stands_apart(const struct forward *f)
 {
     return !f->chained || f->r.b->profile;
@@ -436,9 +436,7 @@ void forward_record_ops(struct forward *f)
             attention(f, &rows);
         else
             delta_net(f, &p->delta_net, l);
-        /* Splits of several rows are merged by a dispatch of their own. */
-        const bool merged = f->r.n_rows > 1 && f->shape->n_splits > 1;
-        if ((merged || stands_apart(f)) && (!f->projected || p->mixer == MIXER_ATTENTION))
+        if (stands_apart(f) && (!f->projected || p->mixer == MIXER_ATTENTION))
             complete(f, "after_mixer", i);
         if ((f->projected = f->resident))
             joined(f, &rows);

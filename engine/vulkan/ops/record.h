@@ -107,13 +107,13 @@ struct attention_op {
     int layer;
     uint32_t merge; /* record_resident() merges them, by this; 0: no */
     bool chained;   /* no barriers stand between this and the record_resident() of its layer and of
-                       the one before: they wait for each other's counts. Of several rows with more
-                       than one split barriers stand behind it, as a dispatch merges them */
+                       the one before: they wait for each other's counts */
 };
 /* What record_resident() merges a layer's splits by, as SPEC_RESIDENT_MERGE; 0: it does not. */
 uint32_t record_merge_inside(const struct recorder *r, const struct attention_plan *a,
                              uint32_t n_splits);
-/* Whether attention of all layers can be chained to record_resident(). */
+/* Whether attention of all layers can be chained to record_resident(). Several rows have one split
+ * then: a dispatch merges more, whom nothing would tell that attention waited in vain. */
 bool record_chain_fits(const struct recorder *r, uint32_t n_splits);
 /* Workgroups of attention for each split. */
 uint32_t record_attention_groups(const struct recorder *r, const struct attention_plan *a,

@@ -90,8 +90,8 @@ static struct attention_form form_of(const struct attention_plan *a, const struc
 #define UNIT_COLUMNS 128 /* of a head */
 
 /* Whether attn_units takes a step's rows: heads and a cache that it is written for, and contexts
- * deep enough. One row, chained rows and packed ones gain behind any: attn.comp waits for no count,
- * and rotates in shared memory. */
+ * deep enough. One row and packed rows gain behind any: attn.comp rotates in shared memory. It
+ * waits for no count, so chained rows must. */
 static bool units_fit(const struct recorder *r, const struct attention_plan *a,
                       const struct attention_op *op)
 {
@@ -199,12 +199,12 @@ bool record_chain_fits(const struct recorder *r, uint32_t n_splits)
 {
     const struct model_plan *plan = r->b->plan;
     const struct attention_op op = {.n_splits = n_splits, .chained = true};
-    bool fits = true;
+    bool fits = r->n_rows == 1 || n_splits == 1;
     for (int i = 0; fits && i < plan->n_layer; i++) {
         const struct attention_plan *a = &plan->layers[i].attention;
         fits = plan->layers[i].mixer == MIXER_ATTENTION && units_fit(r, a, &op) && is_plain(a) &&
                a->rope.n_dims == UNIT_COLUMNS && !a->rope.interleaved &&
-               (r->n_rows > 1 || n_splits < 2 || record_merge_inside(r, a, n_splits));
+               (n_splits < 2 || record_merge_inside(r, a, n_splits));
     }
     return fits;
 }

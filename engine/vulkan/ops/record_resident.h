@@ -22,7 +22,7 @@ VkDeviceAddress record_resident_advanced(const struct backend *b, int index);
 
 /* The same for steps of several rows, MATRIX_FEW at most, on the matrix units
  * (shaders/resident_few.comp; record_resident_few.c). The mixer's output stands in workspace.x_hi,
- * as halves; splits of a context have been merged, behind barriers. */
+ * as halves; of a context in several splits these are merged. */
 bool record_resident_few_fits(const struct recorder *r);
 void record_resident_few(struct recorder *r, const struct attention_op *attention);
 

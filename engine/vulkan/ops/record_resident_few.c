@@ -170,8 +170,7 @@ void record_resident_few(struct recorder *r, const struct attention_op *attentio
                          .y = 1,
                          .z = 1};
     spec_shape(r, m, l, d.spec);
-    d.spec[SPEC_FEW_CHAINED] = attention->chained;
-    if (attention->chained && attention->n_splits == 1)
+    if (attention->chained)
         d.spec[SPEC_ATTENDED] =
             record_attention_groups(r, &b->plan->layers[index].attention, attention);
     dispatch_op(r, &d);

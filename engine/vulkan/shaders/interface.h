@@ -92,9 +92,8 @@ PLANES
 #define SPEC_FEW_CODES 4 /* as SPEC_CODES, of the experts */
 #define SPEC_FEW_QKV_STRIDE 5
 #define SPEC_FEW_LOGIT_STRIDE 6
-#define SPEC_FEW_DEPTH 7   /* steps of up on their way */
-#define SPEC_FEW_SLICES 8  /* of a row of down */
-#define SPEC_FEW_CHAINED 9 /* the next attention waits for its count */
+#define SPEC_FEW_DEPTH 7  /* steps of up on their way */
+#define SPEC_FEW_SLICES 8 /* of a row of down */
 
 /* matmul, matmul_plain, matmul_wide */
 #define SPEC_TILE_M 1

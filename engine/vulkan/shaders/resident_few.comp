@@ -57,7 +57,6 @@ layout(constant_id = SPEC_FEW_QKV_STRIDE) const uint QKV_STRIDE = 768;
 layout(constant_id = SPEC_FEW_LOGIT_STRIDE) const uint LOGIT_STRIDE = 32;
 layout(constant_id = SPEC_FEW_DEPTH) const uint DEPTH = 4; /* steps of up on their way */
 layout(constant_id = SPEC_FEW_SLICES) const uint SLICES = 1; /* of a row of down */
-layout(constant_id = SPEC_FEW_CHAINED) const bool CHAINED = false;
 layout(constant_id = SPEC_ATTENDED) const uint ATTENDED = 0;
 const bool CLAMP = false;
 #include "activate.glsl"
@@ -212,7 +211,7 @@ void next_product()
         }
     }
     other_logits();
-    if (CHAINED) {
+    if (ATTENDED > 0) { /* then the next attention waits for this too */
         count_in(NEXT_PROJECTED);
     }
 }

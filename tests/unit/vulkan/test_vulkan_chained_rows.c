@@ -1,6 +1,6 @@
 /* Few rows, each its sequence's only one, whose attention is chained to the dispatches between:
- * near to single operations in f32, in an only split and in several, and equal to the bit however
- * many rows a step has; also where the dispatches give up. Skips where there is no device. */
+ * near to single operations in f32, and equal to the bit however many rows a step has; also where
+ * the dispatches give up. Skips where there is no device. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -11,90 +11,93 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/vulkan/ops/host_sync.h"
 #include "engine/vulkan/ops/record_resident.h"
 #include "tests/unit/vulkan/demo_rig.h"
 #include "tests/unit/vulkan/recurrent_rig.h"
 
 #define N 5
-#define BLOCK_TOKENS 32
-#define SEQUENCE_BLOCKS 2
 #define STEPS 2
+#define HEADS 2    /* of a workgroup of attention; the rig has four */
 #define NEAR 0.03f /* of the greatest logit: a close choice of experts may fall elsewhere */
 #define MAX_WAYS 6 /* that differ, in all tests */
 
 static const struct model_plan *plan;
-static struct step_row rows[BLOCK_TOKENS];
+static struct step_row rows[N];
 
 struct seen {
     float logits[N][RECURRENT_VOCAB]; /* of the last step */
-    bool resident, chained;           /* at the end; whether attention could be */
+    bool resident;                    /* at the end */
+    uint32_t projected, attended; /* how many workgroups counted for and of attention, layer 1 */
+    uint32_t groups;
 };
 
 struct way {
     uint32_t (*groups)(const struct backend *b); /* NULL: single operations */
     int n;                                       /* sequences */
-    int32_t begun; /* tokens of all of them, 0 or a block, each of which is a split of attention */
 };
 
-/* All begin with the same blocks, which are computed once, but for the last sequence. Behind them
- * each has a block of its own. */
-static struct step_sequence sequence(int number, int32_t *tokens, int32_t *blocks, int32_t begun)
-{
-    const int32_t start = number == N - 1 ? 0 : begun;
-    for (int32_t i = 0; i < STEPS; i++)
-        tokens[i] = (i * 253 + number * 91 + 17) % RECURRENT_VOCAB;
-    blocks[0] = start ? 0 : 1 + number;
-    blocks[1] = 1 + number;
-    return (struct step_sequence){.tokens = tokens,
-                                  .n_tokens = 1,
-                                  .start = start,
-                                  .blocks = blocks,
-                                  .state = -1,
-                                  .n_out = 1,
-                                  .want_logits = true};
-}
-
-static void run(struct backend *b, struct way way)
+/* A token of each of n sequences, at `at`. */
+static void step_each(struct backend *b, int n, int32_t at)
 {
     struct step_sequence q[N];
-    int32_t tokens[N][BLOCK_TOKENS], blocks[N][SEQUENCE_BLOCKS];
-    if (way.begun) {
-        const int32_t first = 0;
-        for (int32_t i = 0; i < way.begun; i++)
-            tokens[0][i] = (i * 311 + 29) % RECURRENT_VOCAB;
-        q[0] = (struct step_sequence){
-            .tokens = tokens[0], .n_tokens = way.begun, .blocks = &first, .state = -1};
-        demo_step(b, q, 1, rows);
+    int32_t tokens[N], blocks[N];
+    for (int i = 0; i < n; i++) {
+        tokens[i] = (at * 253 + i * 91 + 17) % RECURRENT_VOCAB;
+        blocks[i] = i;
+        q[i] = (struct step_sequence){.tokens = &tokens[i],
+                                      .n_tokens = 1,
+                                      .start = at,
+                                      .blocks = &blocks[i],
+                                      .state = -1,
+                                      .n_out = 1,
+                                      .want_logits = true};
     }
-    if (way.groups && !demo_force_few(b))
-        skip();
-    for (int i = 0; i < way.n; i++)
-        q[i] = sequence(i, tokens[i], blocks[i], way.begun);
-    for (int at = 0; at < STEPS; at++) {
-        demo_step(b, q, way.n, rows);
-        for (int i = 0; i < way.n; i++)
-            q[i].start++, q[i].tokens++;
-    }
+    demo_step(b, q, n, rows);
+}
+
+/* The counters of layer 1 as the last step left them. */
+static void read_counts(struct backend *b, struct seen *s)
+{
+    struct err e = {0};
+    struct recorder r = {.b = b, .c = gpu_command_begin(&b->gpu, true, &e), .ok = true, .e = &e};
+    const VkDeviceAddress counters = b->workspace.meetings + 4 * RESIDENT_MEETING_WORDS;
+    const uint32_t *counts = b->result.full_logits.map;
+    VkBuffer from;
+    uint64_t at;
+    if (!r.c || !record_locate(&r, counters, &from, &at))
+        fail_msg("%s", e.text);
+    vkCmdCopyBuffer(r.c, from, b->result.full_logits.buffer, 1,
+                    &(VkBufferCopy){.srcOffset = at, .size = 4 * RESIDENT_MEETING_WORDS});
+    host_sync_barrier(r.c);
+    if (!gpu_command_end(&b->gpu, r.c, &e) || !gpu_run(&b->gpu, r.c, &e))
+        fail_msg("%s", e.text);
+    s->projected = counts[RESIDENT_PROJECTED * RESIDENT_LINE_WORDS];
+    s->attended = counts[RESIDENT_ATTENDED * RESIDENT_LINE_WORDS];
+    gpu_command_free(&b->gpu, &r.c);
 }
 
 static void look(struct way way, struct seen *s)
 {
     const struct backend_params p = {
-        .n_blocks = N + 1, .max_rows = BLOCK_TOKENS, .max_sequences = N, .kv_type = KV_F16};
+        .n_blocks = N, .max_rows = N, .max_sequences = N, .kv_type = KV_F16};
     struct backend *b = plan_backend(plan, &p);
     const struct recorder r = {.b = b, .n_rows = (uint32_t)way.n};
-    /* Halves have no room for what such weights make of a long prompt. */
     b->tuning.gemm_min_rows = b->tuning.gemm_expert_rows = UINT32_MAX;
-    b->tuning.split_blocks = 1;
-    b->tuning.resident_groups = 0;
-    demo_use_units(b);
-    s->chained = record_chain_fits(&r, record_splits(b, way.n, way.begun));
-    if (way.groups)
-        b->tuning.resident_groups = way.groups(b);
-    run(b, way);
+    b->tuning.resident_groups = s->groups = way.groups ? way.groups(b) : 0;
+    if (way.groups && !demo_force_few(b)) {
+        vulkan_backend.close(&b);
+        skip();
+    }
+    assert_true(!way.groups || (record_resident_few_fits(&r) && record_chain_fits(&r, 1)));
+    assert_false(record_chain_fits(&r, 2));
+    for (int at = 0; at < STEPS; at++)
+        step_each(b, way.n, at);
     for (int i = 0; i < way.n; i++)
         memcpy(s->logits[i], rows[i].logits, sizeof s->logits[i]);
     s->resident = b->tuning.resident_groups > 0;
+    if (s->resident)
+        read_counts(b, s);
     vulkan_backend.close(&b);
 }
 
@@ -105,7 +108,7 @@ static const struct seen *take(struct way way)
     static struct way taken[MAX_WAYS];
     static int n;
     for (int i = 0; i < n; i++)
-        if (taken[i].groups == way.groups && taken[i].n == way.n && taken[i].begun == way.begun)
+        if (taken[i].groups == way.groups && taken[i].n == way.n)
             return &seen[i];
     assert_true(n < MAX_WAYS);
     look(way, &seen[n]);
@@ -127,36 +130,35 @@ static void check_rows(const struct seen *have, const struct seen *want)
     assert_true(worst > 0); /* else both went the same way */
 }
 
-static void check_near(int32_t begun)
+static void check_chained(const struct seen *s, uint32_t n)
 {
-    const struct seen *together = take((struct way){demo_fitting_groups, N, begun});
-    assert_true(together->resident && together->chained);
-    check_rows(together, take((struct way){NULL, N, begun}));
+    const struct attention_plan *a = &plan->layers[1].attention;
+    assert_true(s->resident);
+    assert_int_equal(s->projected, s->groups);
+    assert_int_equal(s->attended, n * (uint32_t)a->n_head / HEADS);
 }
 
-static void test_an_only_split(void **state)
+static void test_near_to_single_operations(void **state)
 {
-    check_near(0);
-}
-
-static void test_splits(void **state)
-{
-    check_near(BLOCK_TOKENS);
+    const struct seen *chained = take((struct way){demo_fitting_groups, N});
+    check_chained(chained, N);
+    check_rows(chained, take((struct way){NULL, N}));
 }
 
 static void test_rows_do_not_depend_on_their_number(void **state)
 {
-    const struct seen *five = take((struct way){demo_fitting_groups, N, 0});
-    const struct seen *three = take((struct way){demo_fitting_groups, 3, 0});
-    assert_true(five->resident && three->resident);
+    const struct seen *five = take((struct way){demo_fitting_groups, N});
+    const struct seen *three = take((struct way){demo_fitting_groups, 3});
+    check_chained(five, N);
+    check_chained(three, 3);
     assert_memory_equal(five->logits, three->logits, 3 * sizeof five->logits[0]);
 }
 
 static void test_workgroups_that_wait_in_vain(void **state)
 {
-    const struct seen *given_up = take((struct way){demo_too_many_groups, N, 0});
+    const struct seen *given_up = take((struct way){demo_too_many_groups, N});
     assert_false(given_up->resident);
-    check_rows(given_up, take((struct way){NULL, N, 0}));
+    check_rows(given_up, take((struct way){NULL, N}));
 }
 
 static int open_attention(void **state)
@@ -174,8 +176,7 @@ static int close_plan(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_only_split),
-        cmocka_unit_test(test_splits),
+        cmocka_unit_test(test_near_to_single_operations),
         cmocka_unit_test(test_rows_do_not_depend_on_their_number),
         cmocka_unit_test(test_workgroups_that_wait_in_vain),
     };

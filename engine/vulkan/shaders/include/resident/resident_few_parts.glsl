@@ -131,7 +131,7 @@ bool wait_for(uint meeting, uint n)
         }
         if (!all) {
             atomicStore(GAVE_UP, 1u, gl_ScopeDevice, 0, gl_SemanticsRelaxed);
-            if (CHAINED && p.layer + 1 < p.n_layer) {
+            if (ATTENDED > 0 && p.layer + 1 < p.n_layer) {
                 atomicAdd(meeting_of(NEXT_PROJECTED).at[0], 1, gl_ScopeDevice, 0, gl_SemanticsRelaxed);
             }
         }
