@@ -280,8 +280,8 @@ static void check_chained(const struct scene *s, uint32_t split_blocks, uint32_t
     check_run(s, &way, &x, &out);
 }
 
-/* Each scene by one kernel, for a software device compiles each for seconds: several splits, as
- * many as there may be (the last one of a single block) and one; what they leave as halves and as
+/* Each scene by one kernel, for a software device compiles each for seconds: several splits
+ * (the last of a single block), as many as there may be, and one; what they leave as halves and as
  * floats. */
 static void test_rows(void **state)
 {
