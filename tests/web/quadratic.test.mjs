@@ -5,10 +5,9 @@ import { after, before, test } from 'node:test';
 import { noBrowser, openHouse } from './page.mjs';
 
 const SIZE = 300000; // characters of each text
-// Milliseconds of the processor, which does not depend on who else has it, but on its clock: half of what passes here was seen where that had
-// fallen. What grows with the square of so many characters takes minutes.
-const WITHIN = 6000; // until one is on the screen, layout and all
-const BESIDE = 4000; // the longest that a key may wait while one streams
+// Milliseconds of the processor, which does not depend on who else has it.
+const WITHIN = 3000; // until one is on the screen, layout and all
+const BESIDE = WITHIN; // the longest that a key may wait while one streams: a piece may be the one with which all so far is drawn
 const opts = { skip: noBrowser };
 let house;
 let page;
