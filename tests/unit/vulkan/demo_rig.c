@@ -71,7 +71,7 @@ void demo_step_each(struct backend *b, int n, int32_t at, int32_t n_experts, str
     int32_t tokens[MOST_SEQUENCES], blocks[MOST_SEQUENCES];
     assert_true(n <= MOST_SEQUENCES);
     for (int i = 0; i < n; i++) {
-        tokens[i] = (i * 2531 + at * 977 + 17) % model_plan(model)->n_vocab;
+        tokens[i] = (i * 2531 + at * 977 + 17) % b->plan->n_vocab;
         blocks[i] = i;
         q[i] = (struct step_sequence){.tokens = &tokens[i],
                                       .n_tokens = 1,
