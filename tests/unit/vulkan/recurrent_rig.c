@@ -33,10 +33,12 @@ static struct random_weight matrices[MATRICES];
 static float *vectors[VECTORS];
 static int n_matrices, n_vectors;
 static unsigned seed;
-static bool alone;  /* attention in all layers */
-static bool blocks; /* and K-blocks */
-static bool has_shared;
-static int d_model, d_ff;
+static struct rig {
+    bool alone;  /* attention in all layers */
+    bool blocks; /* K-blocks */
+    bool has_shared;
+    int d_model, d_ff;
+} rig;
 static struct layer_plan layers[RECURRENT_LAYERS];
 static struct model_plan plan;
 
@@ -50,20 +52,20 @@ static struct weight stack(const char *form, int n, int rows, int cols)
 
 static struct weight matrix(int rows, int cols)
 {
-    return stack(blocks ? "q4_k" : "q8_0", 1, rows, cols);
+    return stack(rig.blocks ? "q4_k" : "q8_0", 1, rows, cols);
 }
 
 /* In the order of layers: v and the down before it make all four pairs that Q4_K_M has. */
 static struct weight value_matrix(int layer, int rows, int cols)
 {
     static const char *const forms[RECURRENT_LAYERS] = {"q6_k", "q4_k", "q6_k", "q6_k", "q4_k"};
-    return blocks ? stack(forms[layer], 1, rows, cols) : matrix(rows, cols);
+    return rig.blocks ? stack(forms[layer], 1, rows, cols) : matrix(rows, cols);
 }
 
 static struct weight down_matrices(int layer, int rows, int cols)
 {
     static const char *const forms[RECURRENT_LAYERS] = {"q4_k", "q4_k", "q6_k", "q6_k", "q5_k"};
-    return stack(blocks ? forms[layer] : "mxfp4 block", EXPERTS, rows, cols);
+    return stack(rig.blocks ? forms[layer] : "mxfp4 block", EXPERTS, rows, cols);
 }
 
 static struct vector vector(int n, float middle, float spread)
@@ -88,11 +90,11 @@ static void add_delta_net(struct layer_plan *l)
                                            .d_v = D_HEAD,
                                            .n_conv = TAPS,
                                            .tiled_heads = true,
-                                           .w_qkv = matrix(channels, d_model),
-                                           .w_z = matrix(MIXED, d_model),
-                                           .w_a = matrix(VALUE_HEADS, d_model),
-                                           .w_b = matrix(VALUE_HEADS, d_model),
-                                           .w_out = matrix(d_model, MIXED),
+                                           .w_qkv = matrix(channels, rig.d_model),
+                                           .w_z = matrix(MIXED, rig.d_model),
+                                           .w_a = matrix(VALUE_HEADS, rig.d_model),
+                                           .w_b = matrix(VALUE_HEADS, rig.d_model),
+                                           .w_out = matrix(rig.d_model, MIXED),
                                            .conv = vector(channels * TAPS, 0, 0.5f),
                                            .a_log = vector(VALUE_HEADS, -0.2f, 0.1f),
                                            .dt_bias = vector(VALUE_HEADS, 0, 1),
@@ -102,8 +104,8 @@ static void add_delta_net(struct layer_plan *l)
 /* By itself as attn_units.comp and resident.comp chain it: whole heads of 128 turn, no gates. */
 static void add_attention(struct layer_plan *l, int layer)
 {
-    const int mixed = alone ? 2 * MIXED : MIXED, d_head = alone ? 128 : D_HEAD,
-              turning = alone ? d_head : 16;
+    const int mixed = rig.alone ? 2 * MIXED : MIXED, d_head = rig.alone ? 128 : D_HEAD,
+              turning = rig.alone ? d_head : 16;
     l->mixer = MIXER_ATTENTION;
     l->state_index = -1;
     l->kv_index = plan.n_attention++;
@@ -112,61 +114,62 @@ static void add_attention(struct layer_plan *l, int layer)
                                            .d_head = d_head,
                                            .scale = 1 / sqrtf((float)d_head),
                                            .rope = {.n_dims = turning, .scale = 1},
-                                           .wq = matrix(alone ? mixed : 2 * mixed, d_model),
-                                           .wk = matrix(d_head, d_model),
-                                           .wv = value_matrix(layer, d_head, d_model),
-                                           .wo = matrix(d_model, mixed),
+                                           .wq = matrix(rig.alone ? mixed : 2 * mixed, rig.d_model),
+                                           .wk = matrix(d_head, rig.d_model),
+                                           .wv = value_matrix(layer, d_head, rig.d_model),
+                                           .wo = matrix(rig.d_model, mixed),
                                            .q_norm = vector(d_head, 1, 0.5f),
                                            .k_norm = vector(d_head, 1, 0.5f),
-                                           .output_gate = !alone};
+                                           .output_gate = !rig.alone};
     for (int i = 0; i < turning / 2; i++)
         l->attention.rope.inv_freq[i] = powf(10000, -(float)i / (float)(turning / 2));
 }
 
 static void add_experts(struct layer_plan *l, int layer)
 {
-    const char *form = blocks ? "q4_k" : "mxfp4 block";
+    const char *form = rig.blocks ? "q4_k" : "mxfp4 block";
     l->ffn = FFN_MOE;
     l->moe = (struct moe_plan){
         .n_expert = EXPERTS,
         .n_used = USED,
-        .d_ff = d_ff,
+        .d_ff = rig.d_ff,
         .normalize = true,
         .scale = 1,
-        .router = matrix(EXPERTS, d_model),
-        .gate = stack(form, EXPERTS, d_ff, d_model),
-        .up = stack(form, EXPERTS, d_ff, d_model),
-        .down = down_matrices(layer, d_model, d_ff),
-        .has_shared = has_shared,
+        .router = matrix(EXPERTS, rig.d_model),
+        .gate = stack(form, EXPERTS, rig.d_ff, rig.d_model),
+        .up = stack(form, EXPERTS, rig.d_ff, rig.d_model),
+        .down = down_matrices(layer, rig.d_model, rig.d_ff),
+        .has_shared = rig.has_shared,
     };
-    if (!has_shared)
+    if (!rig.has_shared)
         return;
     l->moe.shared = (struct mlp_plan){.d_ff = D_FF,
-                                      .gate = matrix(D_FF, d_model),
-                                      .up = matrix(D_FF, d_model),
-                                      .down = matrix(d_model, D_FF)};
-    l->moe.shared_gate = matrix(1, d_model);
+                                      .gate = matrix(D_FF, rig.d_model),
+                                      .up = matrix(D_FF, rig.d_model),
+                                      .down = matrix(rig.d_model, D_FF)};
+    l->moe.shared_gate = matrix(1, rig.d_model);
 }
 
-static const struct model_plan *rig_open(void)
+static const struct model_plan *rig_open(struct rig kind)
 {
+    rig = kind;
     plan = (struct model_plan){.family = "test",
                                .n_layer = RECURRENT_LAYERS,
-                               .d_model = d_model,
+                               .d_model = rig.d_model,
                                .n_vocab = RECURRENT_VOCAB,
                                .n_ctx = 64,
                                .norm_eps = 1e-6f,
-                               .embed = matrix(RECURRENT_VOCAB, d_model),
-                               .head = matrix(RECURRENT_VOCAB, d_model),
-                               .final_norm = vector(d_model, 1, 0.5f),
+                               .embed = matrix(RECURRENT_VOCAB, rig.d_model),
+                               .head = matrix(RECURRENT_VOCAB, rig.d_model),
+                               .final_norm = vector(rig.d_model, 1, 0.5f),
                                .layers = layers};
     for (int i = 0; i < RECURRENT_LAYERS; i++) {
         struct layer_plan *l = &layers[i];
         /* Halves have room for what experts make of so many columns then. */
-        const float middle = d_model == D_FEW ? 0.25f : 1;
-        *l = (struct layer_plan){.mixer_norm = vector(d_model, 1, 0.5f),
-                                 .ffn_norm = vector(d_model, middle, middle / 2)};
-        if (alone || i % 4 == 2)
+        const float middle = rig.d_model == D_FEW ? 0.25f : 1;
+        *l = (struct layer_plan){.mixer_norm = vector(rig.d_model, 1, 0.5f),
+                                 .ffn_norm = vector(rig.d_model, middle, middle / 2)};
+        if (rig.alone || i % 4 == 2)
             add_attention(l, i);
         else
             add_delta_net(l);
@@ -177,34 +180,22 @@ static const struct model_plan *rig_open(void)
 
 const struct model_plan *recurrent_rig_open(void)
 {
-    alone = blocks = false;
-    has_shared = true;
-    d_model = D, d_ff = D_FF;
-    return rig_open();
+    return rig_open((struct rig){.has_shared = true, .d_model = D, .d_ff = D_FF});
 }
 
 const struct model_plan *attention_rig_open(void)
 {
-    alone = has_shared = true;
-    blocks = false;
-    d_model = D, d_ff = D_FF;
-    return rig_open();
+    return rig_open((struct rig){.alone = true, .has_shared = true, .d_model = D, .d_ff = D_FF});
 }
 
 const struct model_plan *blocks_rig_open(void)
 {
-    alone = blocks = true;
-    has_shared = false;
-    d_model = D, d_ff = D_FF_BLOCKS;
-    return rig_open();
+    return rig_open((struct rig){.alone = true, .blocks = true, .d_model = D, .d_ff = D_FF_BLOCKS});
 }
 
 const struct model_plan *few_rig_open(void)
 {
-    alone = true;
-    blocks = has_shared = false;
-    d_model = D_FEW, d_ff = D_FF_FEW;
-    return rig_open();
+    return rig_open((struct rig){.alone = true, .d_model = D_FEW, .d_ff = D_FF_FEW});
 }
 
 void recurrent_rig_close(void)
