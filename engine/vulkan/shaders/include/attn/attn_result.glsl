@@ -1,4 +1,5 @@
 /* Where attn.comp, attn_units.comp and attn_merge.comp leave a head's result. Uses the push constants and variables declared there. */
+
 /* What a dispatch may read that no barrier parts from this one (attn_chain.glsl). */
 layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer Shared4 { vec4 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) coherent buffer Shared2 { vec2 at[]; };
