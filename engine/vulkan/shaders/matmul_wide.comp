@@ -89,15 +89,15 @@ void put(uint s)
 
 void multiply(uint across, uint along)
 {
-    [[unroll]] for (uint k = 0; k < K_TILE / 16; k++) {
+    [[FRAGMENT_UNROLL]] for (uint k = 0; k < K_TILE / 16; k++) {
         MatrixA a[FM];
         [[unroll]] for (uint i = 0; i < FM; i++) {
             FRAGMENT_A(a[i], (across * WM + i * 16) * HALF_PITCH + k * 2)
         }
-        [[unroll]] for (uint j = 0; j < FN; j++) {
+        [[FRAGMENT_UNROLL]] for (uint j = 0; j < FN; j++) {
             MatrixB b;
             FRAGMENT_B(b, (TM + along * WN + j * 16) * HALF_PITCH + k * 2)
-            [[unroll]] for (uint i = 0; i < FM; i++) {
+            [[FRAGMENT_UNROLL]] for (uint i = 0; i < FM; i++) {
                 FRAGMENT_ADD(sums[j * FM + i], a[i], b)
             }
         }
@@ -167,7 +167,7 @@ void main()
         x_at[k] = pair_of[tid / 8 + k * (THREADS / 8)] / PER_ROW * p.n_chunk * 4;
         x[k] = uvec4(0);
     }
-    [[unroll]] for (uint i = 0; i < FM * FN; i++) {
+    [[FRAGMENT_UNROLL]] for (uint i = 0; i < FM * FN; i++) {
         FRAGMENT_CLEAR(sums[i])
     }
     uint lane = tid % 32, across = tid / 32 % ACROSS, along = tid / 32 / ACROSS;
@@ -182,8 +182,8 @@ void main()
     barrier();
     const uint quads = (MODE == 1 ? WM / 2 : WM) / 4; /* of a column */
     uint base = tid / 32 * 16 * OUT_PITCH;
-    [[unroll]] for (uint j = 0; j < FN; j++) {
-        [[unroll]] for (uint i = 0; i < FM; i++) {
+    [[FRAGMENT_UNROLL]] for (uint j = 0; j < FN; j++) {
+        [[FRAGMENT_UNROLL]] for (uint i = 0; i < FM; i++) {
             FRAGMENT_STORE(sums[j * FM + i], base + i * 4)
         }
         FRAGMENT_BARRIER
