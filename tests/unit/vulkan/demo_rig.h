@@ -14,6 +14,9 @@ int demo_close(void **state);
 /* Never NULL: the test fails. Of a plan, or of the model's. */
 struct backend *plan_backend(const struct model_plan *plan, const struct backend_params *p);
 struct backend *demo_backend(const struct backend_params *p);
+/* Three of the model's layers, of which one is neither the first nor the last: enough where a run
+ * is compared with another alone, and on a software GPU each layer costs the same again. */
+const struct model_plan *demo_few_layers(void);
 /* A step of n sequences; the test fails where it does. */
 void demo_step(struct backend *b, const struct step_sequence *q, int32_t n, struct step_row *rows);
 /* One token of each of n sequences, at `at`, all wanted; n_experts as a step's, 0: the model's. */

@@ -25,14 +25,14 @@ static struct step_row rows[EACH];
 static void check(enum kv_type type, bool exact, float tolerance)
 {
     static float whole[MAX_VOCAB];
-    const struct model_plan *plan = model_plan(model);
+    const struct model_plan *plan = demo_few_layers();
     const struct backend_params p = {.n_blocks = N_BLOCKS,
                                      .max_rows = EACH,
                                      .max_sequences = 1,
                                      .kv_type = type,
                                      .exact = exact};
     int32_t tokens[DEPTH + 1], blocks[N_BLOCKS];
-    struct backend *b = demo_backend(&p);
+    struct backend *b = plan_backend(plan, &p);
     assert_true(plan->n_vocab <= MAX_VOCAB);
     for (int32_t i = 0; i <= DEPTH; i++)
         tokens[i] = (i * 2531 + 17) % plan->n_vocab;
@@ -77,13 +77,13 @@ static void test_a_deeper_row_takes_no_splits_away(void **state)
 {
     enum { SHORT = 90, LONG = 120, N_BOTH = 7 };
     static float alone[MAX_VOCAB];
-    const struct model_plan *plan = model_plan(model);
+    const struct model_plan *plan = demo_few_layers();
     const struct backend_params p = {
         .n_blocks = N_BOTH, .max_rows = EACH, .max_sequences = 2, .kv_type = KV_F16, .exact = true};
     static const int32_t blocks[2][4] = {{0, 1, 2}, {3, 4, 5, 6}}, depth[2] = {SHORT, LONG};
     int32_t tokens[LONG + 1];
     struct step_sequence q[2];
-    struct backend *b = demo_backend(&p);
+    struct backend *b = plan_backend(plan, &p);
     b->tuning.split_blocks = 1;
     b->sizes.max_splits = 3;
     for (int32_t i = 0; i <= LONG; i++)

@@ -39,7 +39,7 @@ static int used_of(const struct backend *b, int32_t layer)
 static void take(struct backend *b, struct seen *s)
 {
     static const int32_t blocks[N][BLOCKS_EACH] = {{2, 0}, {1, 3}};
-    const struct model_plan *plan = model_plan(model);
+    const struct model_plan *plan = demo_few_layers();
     const size_t bytes = (size_t)plan->n_vocab * sizeof(float);
     int32_t tokens[MOST_TOKENS];
     struct step_sequence q[N];
@@ -72,7 +72,7 @@ static void take_anew(bool exact, bool whole, struct seen *s)
                                      .max_rows = N * MOST_TOKENS,
                                      .max_sequences = N,
                                      .exact = exact};
-    struct backend *b = demo_backend(&p);
+    struct backend *b = plan_backend(demo_few_layers(), &p);
     if (whole) {
         b->step.at_last_rows = b->step.at_rows;
         b->step.at_last_tiles = b->step.at_tiles;
@@ -84,7 +84,7 @@ static void take_anew(bool exact, bool whole, struct seen *s)
 static void check(bool exact)
 {
     static struct seen whole, wanted;
-    const struct model_plan *plan = model_plan(model);
+    const struct model_plan *plan = demo_few_layers();
     const int32_t n_used = plan->layers[plan->n_layer - 1].moe.n_used;
     assert_true(plan->n_vocab <= MAX_VOCAB);
     take_anew(exact, true, &whole);
