@@ -93,6 +93,24 @@ bool takes(const struct weight_form *f, int i, int n)
     return !rig.b.gpu.caps.software || (f - weight_forms) % n == i;
 }
 
+static bool share_module(const struct weight_form *f, const struct weight_form *other)
+{
+    const bool apart = f->type == WEIGHT_MXFP4_BLOCK || other->type == WEIGHT_MXFP4_BLOCK;
+    return f->type == WEIGHT_AFFINE
+               ? other->type == WEIGHT_AFFINE
+               : !apart && f->type >= WEIGHT_Q8_0 && other->type >= WEIGHT_Q8_0;
+}
+
+int turn_of(const struct weight_form *f)
+{
+    int turn = 0;
+    if (!rig.b.gpu.caps.software || !share_module(f, f))
+        return -1;
+    for (const struct weight_form *other = weight_forms; other < f; other++)
+        turn += share_module(f, other);
+    return turn;
+}
+
 void both_ways(void (*check)(const struct weight_form *f), const struct weight_form *f)
 {
     const bool units = rig.b.gpu.caps.cooperative_matrix;

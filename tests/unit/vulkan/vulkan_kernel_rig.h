@@ -53,6 +53,9 @@ int cols_of(const struct weight_form *f, int steps);
 /* Whether form f takes turn i of n. All, but where shaders run on the cpu, whose compiler works for
  * half a second on each of these kernels: there one of them, the next form the next. */
 bool takes(const struct weight_form *f, int i, int n);
+/* There also: which of the affine forms, or of the blocks, it is. These are variants of one module,
+ * so what is no matter of how a chunk is decoded is shared out among them. -1: it takes all. */
+int turn_of(const struct weight_form *f);
 
 /* Without matrix units, and with them where the device has such. */
 void both_ways(void (*check)(const struct weight_form *f), const struct weight_form *f);
