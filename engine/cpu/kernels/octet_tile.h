@@ -28,8 +28,11 @@ struct octet_format {
     /* Weight rows one after the other, for n rows of activations: at most OCTET_FEW of planes,
      * OCTET_FEW_PAIRS of pairs. */
     void (*few)(const struct lanes *l, const uint8_t *const *rows, int32_t n, float *acc);
-    /* The same, at most OCTET_FEW, for activations of one byte. */
+    /* The same, at most OCTET_FEW, for activations of one byte. `beyond`: so many more go this way
+     * too, which meet the weights while they are near; with more, sixteen weight rows are faster.
+     */
     void (*few_byte)(const struct lanes *l, const uint8_t *const *rows, int32_t n, float *acc);
+    int32_t beyond;
 };
 
 /* Octets of a weight row from the one that `at` names, times those of a few rows of activations,
@@ -210,11 +213,11 @@ static const struct octet_format *octet_format(const struct weight *w)
         .kind = PANEL_##form##_OCTETS, .few = name##_few, .planes = true,                          \
         .few_byte = name##_few_byte                                                                \
     }
-#define OCTET_SUPER_ENTRY(name, rows, size)                                                        \
+#define OCTET_SUPER_ENTRY(name, rows, size, more)                                                  \
     {                                                                                              \
         .unpack = octet_##name##_unpack, .run = octet_rows_##rows, .bytes = (size),                \
         .kind = PANEL_K_OCTETS, .few = octet_##name##_few, .planes = true,                         \
-        .few_byte = super_few_##name                                                               \
+        .few_byte = super_few_##name, .beyond = (more)                                             \
     }
     static const struct octet_format affine[9] = {
         [4] = OCTET_BYTE_ENTRY(octet_affine_4, min, NIBBLE, 128),
@@ -228,12 +231,13 @@ static const struct octet_format *octet_format(const struct weight *w)
                          .bytes = EIGHT_OCTET,
                          .kind = PANEL_BYTE_OCTETS,
                          .few = octet_q8_0_few,
-                         .few_byte = eight_few},
+                         .few_byte = eight_few,
+                         .beyond = 2},
         [WEIGHT_Q4_0] = OCTET_BYTE_ENTRY(octet_q4_0, less_8, PLANE, 144),
         [WEIGHT_Q4_1] = OCTET_BYTE_ENTRY(octet_q4_1, min, PLANE, 160),
-        [WEIGHT_Q4_K] = OCTET_SUPER_ENTRY(q4_k, k, 144),
-        [WEIGHT_Q5_K] = OCTET_SUPER_ENTRY(q5_k, k, 176),
-        [WEIGHT_Q6_K] = OCTET_SUPER_ENTRY(q6_k, q6_k, 210),
+        [WEIGHT_Q4_K] = OCTET_SUPER_ENTRY(q4_k, k, 144, 0),
+        [WEIGHT_Q5_K] = OCTET_SUPER_ENTRY(q5_k, k, 176, 0),
+        [WEIGHT_Q6_K] = OCTET_SUPER_ENTRY(q6_k, q6_k, 210, 2),
         [WEIGHT_IQ4_NL] = OCTET_ENTRY(octet_iq4_nl, less_127, BYTE, 144),
         [WEIGHT_IQ4_XS] = OCTET_ENTRY(octet_iq4_xs, less_127, BYTE, 136),
         [WEIGHT_MXFP4_BLOCK] = OCTET_BYTE_ENTRY(octet_mxfp4_block, less_12, PLANE, 136),
@@ -261,9 +265,9 @@ static inline bool octet_one(const struct tile *t, const struct octet_format *f)
 /* Rows of activations that a weight row at once is read for. */
 static inline int32_t octet_most(const struct tile *t, const struct octet_format *f)
 {
-    if (octet_one(t, f) && t->weight->type == WEIGHT_Q4_K && t->panel->blocks > 8 * SUPER_CHUNK)
-        return OCTET_FEW - 1; /* four rows of many columns are faster by sixteen weight rows */
-    return f->planes || octet_one(t, f) ? OCTET_FEW : OCTET_FEW_PAIRS;
+    if (octet_one(t, f))
+        return OCTET_FEW + f->beyond;
+    return f->planes ? OCTET_FEW : OCTET_FEW_PAIRS;
 }
 
 /* Two rows of weights, octet g, unpacked. */
@@ -332,7 +336,8 @@ static void octet_tile(const struct lanes *l, float *acc)
     const struct octet_format *f = octet_format(t->weight);
     const uint8_t *from = octet_panel(p, f);
     const bool one = octet_one(t, f), few = one || !f->planes || p->kinds & PANEL_OCTET_PLANES;
-    const int32_t most = octet_most(t, f), part = f->planes && few ? most : OCTET_PART;
+    const int32_t most = octet_most(t, f),
+                  part = one || (f->planes && few) ? OCTET_FEW : OCTET_PART;
     struct octet_rows x;
     for (int32_t first = 0; first < t->n; first += x.n) {
         x.n = t->n - first < part ? t->n - first : part;
@@ -378,7 +383,7 @@ static int32_t octet_few_tiles(const struct tile *t, float *acc)
     if (!f || t->n > octet_most(t, f) || count <= 1)
         return 0;
     struct lanes l[WIDE_HALVES];
-    float part[OCTET_FEW * LANES];
+    float part[2 * OCTET_FEW * LANES];
     wide_init(t, l, part);
     for (int32_t i = 0; i < count; i++, acc += t->n * WIDE_HALVES * LANES)
         for (int h = 0; h < WIDE_HALVES; h++) {

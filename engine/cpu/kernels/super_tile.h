@@ -7,9 +7,7 @@
 #include "engine/cpu/kernels/super_formats.h"
 
 #define SUPER_ROWS 4  /* of activations at a time */
-#define SUPER_LINE 24 /* super-blocks of a row whose activations stay in the first cache */
-#define SUPER_LINES_AHEAD 12288 /* bytes fetched ahead of rows whose sums are held */
-#define SUPER_CHUNK 8           /* super-blocks of eight weight rows whose sums are held */
+#define SUPER_NEAR 64 /* super-blocks of activations that stay in the first cache */
 
 /* A format's shape is that of its octets: how many products may be added up in 16 bits, and whether
  * it has minima; else 32 is taken off its numbers, by what sums begin with. */
@@ -169,27 +167,6 @@ static void super_tile(const struct lanes l[WIDE_HALVES], const struct super_for
     }
 }
 
-/* Each weight row's sum in a lane; rows' parts are `row` vectors apart. */
-static inline __attribute__((always_inline)) vi super_totals(const vi *v, size_t row)
-{
-    vi a[4];
-    UNROLL
-    for (size_t i = 0; i < 4; i++)
-        a[i] = _mm256_hadd_epi32(vi_load(v + 2 * i * row), vi_load(v + (2 * i + 1) * row));
-    const vi low = _mm256_hadd_epi32(a[0], a[1]), high = _mm256_hadd_epi32(a[2], a[3]);
-    return vi_add(_mm256_permute2x128_si256(low, high, 0x20),
-                  _mm256_permute2x128_si256(low, high, 0x31));
-}
-
-static inline __attribute__((always_inline)) vi super_pairs(const __m128i *p, size_t row)
-{
-    vi a[4];
-    UNROLL
-    for (size_t i = 0; i < 4; i++)
-        a[i] = two_rows((const uint8_t *)(p + i * row), (const uint8_t *)(p + (i + 4) * row));
-    return _mm256_hadd_epi32(_mm256_hadd_epi32(a[0], a[1]), _mm256_hadd_epi32(a[2], a[3]));
-}
-
 /* sum + two products, in 16 bits. */
 static inline vi super_two(vi sum, const struct octet *o, int i, const uint8_t *x)
 {
@@ -225,118 +202,131 @@ super_dot(const struct super_octet *o, int shape, const uint8_t *x, vi *total, _
                     _mm256_madd_epi16(_mm256_add_epi16(c, d), o->odd));
 }
 
-/* The floats of super-block g of eight weight rows. */
-static inline __attribute__((always_inline)) void super_factors(const struct lanes *l, int shape,
-                                                                size_t at, vf *factor, vf *minimum)
+static inline __m128i super_halves(vi v)
 {
-    if (shape & OCTET_MIN) {
-        const vi both = load_dwords(l->data, at);
-        *factor = vf_from_half_lanes(both);
-        *minimum = vf_sub(vf_zero(), vf_from_half_lanes(vi_shr(both, 16)));
-    } else {
-        *factor = _mm256_cvtph_ps(wide_words(l, at + 208));
-        *minimum = vf_zero();
-    }
+    return _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+}
+
+/* The sums of three or four rows of activations in the lanes; where there is no fourth, the third
+ * again. */
+static inline __attribute__((always_inline)) __m128i super_four_totals(const vi *v, int count)
+{
+    const vi last = v[count - 1],
+             ab = vi_add(_mm256_unpacklo_epi32(v[0], v[1]), _mm256_unpackhi_epi32(v[0], v[1])),
+             cd = vi_add(_mm256_unpacklo_epi32(v[2], last), _mm256_unpackhi_epi32(v[2], last));
+    return super_halves(vi_add(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd)));
+}
+
+static inline __m128i super_folded(__m128i a, __m128i b)
+{
+    return _mm_add_epi32(_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b));
+}
+
+static inline __attribute__((always_inline)) __m128i super_four_mins(const __m128i *v, int count)
+{
+    const __m128i ab = super_folded(v[0], v[1]), cd = super_folded(v[2], v[count - 1]);
+    return _mm_add_epi32(_mm_unpacklo_epi64(ab, cd), _mm_unpackhi_epi64(ab, cd));
+}
+
+/* Two sums in the first two lanes. */
+static inline __m128i super_two_sums(__m128i a, __m128i b)
+{
+    const __m128i v = super_folded(a, b);
+    return _mm_add_epi32(v, _mm_shuffle_epi32(v, 0x4e));
 }
 
 typedef void (*super_unpack_octet)(const uint8_t *data, struct super_octet *o);
 
-/* Eight rows of weights times `count` rows of activations. A weight row is read in one go, as the
- * processor follows one run of memory only. */
+/* What a super-block of a weight row adds to the sums of `count` rows of activations, which are in
+ * the lanes as their scales are (one or two rows: twice, the second time for minima). */
+static inline __attribute__((always_inline)) __m128 super_sum(const vi *totals, const __m128i *mins,
+                                                              int shape, const uint8_t *data,
+                                                              __m128 scale, int count, __m128 sum)
+{
+    const bool min = shape & OCTET_MIN;
+    const __m128 head = _mm_cvtph_ps(_mm_loadu_si32(data + (min ? 0 : 206))),
+                 both = min ? head : _mm_movehdup_ps(head);
+    if (count > 2) {
+        const __m128 v = _mm_cvtepi32_ps(super_four_totals(totals, count));
+        sum = _mm_fmadd_ps(v, _mm_mul_ps(_mm_broadcastss_ps(both), scale), sum);
+        return min ? _mm_fnmadd_ps(_mm_cvtepi32_ps(super_four_mins(mins, count)),
+                                   _mm_mul_ps(_mm_shuffle_ps(both, both, 0x55), scale), sum)
+                   : sum;
+    }
+    if (count == 2) {
+        const vi ab = vi_add(_mm256_unpacklo_epi32(totals[0], totals[1]),
+                             _mm256_unpackhi_epi32(totals[0], totals[1]));
+        const __m128i four = super_halves(ab);
+        if (!min)
+            return _mm_fmadd_ps(_mm_cvtepi32_ps(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e))),
+                                _mm_mul_ps(_mm_broadcastss_ps(both), scale), sum);
+        const __m128i less = super_folded(mins[0], mins[1]);
+        const __m128 v = _mm_cvtepi32_ps(_mm_add_epi32(_mm_unpacklo_epi64(four, less),
+                                                       _mm_unpackhi_epi64(four, less))),
+                     factor = _mm_mul_ps(_mm_unpacklo_ps(both, both), scale);
+        sum = _mm_fmadd_ps(v, factor, sum);
+        return _mm_fnmadd_ps(_mm_movehl_ps(v, v), _mm_movehl_ps(factor, factor), sum);
+    }
+    const __m128i four = super_halves(totals[0]);
+    const __m128 v = _mm_cvtepi32_ps(super_two_sums(four, min ? mins[0] : four)),
+                 factor = _mm_mul_ps(both, scale);
+    sum = _mm_fmadd_ss(v, factor, sum);
+    return min ? _mm_fnmadd_ss(_mm_movehdup_ps(v), _mm_movehdup_ps(factor), sum) : sum;
+}
+
+/* Rows' scales of a super-block. */
+static inline __attribute__((always_inline)) __m128 super_scales(const uint8_t *const *rows,
+                                                                 size_t at, int count)
+{
+    float v[4];
+    UNROLL
+    for (int t = 0; t < 4; t++)
+        memcpy(&v[t], rows[t % count] + at + PANEL_OCTET_SCALE, sizeof v[t]);
+    return _mm_loadu_ps(v);
+}
+
+/* Eight rows of weights times `count` rows of activations. A weight row is read in one go and
+ * nothing is stored between loads of weights, for the processor's own fetching follows them then.
+ */
 static inline __attribute__((always_inline)) void
 super_lines(const struct lanes *l, super_unpack_octet unpack, int shape, int32_t bytes,
             const uint8_t *const *rows, int count, float *acc)
 {
-    /* In the order in which they are written: strides confuse what follows the weights. */
-    vi totals[8 * SUPER_CHUNK * OCTET_FEW];
-    __m128i pairs[8 * SUPER_CHUNK * OCTET_FEW];
-    const size_t row = (size_t)(SUPER_CHUNK * count);
-    const int32_t octets = l->blocks / 8;
-    const size_t ahead = octets > SUPER_CHUNK ? 8 * l->tile->weight->row_bytes : SUPER_LINES_AHEAD;
-    vf sum[OCTET_FEW];
+    const int32_t octets = l->blocks / 8, part = SUPER_NEAR / count;
+    const size_t ahead = octets > part ? 8 * l->tile->weight->row_bytes : SUPER_AHEAD;
+    __m128 sums[8], scales[SUPER_NEAR];
     UNROLL
-    for (int t = 0; t < count; t++)
-        sum[t] = vf_zero();
+    for (int r = 0; r < 8; r++)
+        sums[r] = _mm_setzero_ps();
     for (int32_t first = 0, n; first < octets; first += n) {
-        n = octets - first < SUPER_CHUNK ? octets - first : SUPER_CHUNK;
+        n = octets - first < part ? octets - first : part;
         const size_t from = (size_t)first * PANEL_OCTET_BYTES;
-        for (size_t r = 0; r < 8; r++) {
+        for (int32_t g = 0; g < n; g++)
+            scales[g] = super_scales(rows, from + (size_t)g * PANEL_OCTET_BYTES, count);
+        for (int r = 0; r < 8; r++) {
             const uint8_t *data = l->data[r] + (size_t)first * (size_t)bytes;
+            __m128 sum = sums[r];
             for (int32_t g = 0; g < n; g++, data += bytes) {
-                const size_t at = r * row + (size_t)(g * count);
                 struct super_octet o;
+                vi totals[OCTET_FEW];
+                __m128i mins[OCTET_FEW];
                 fetch_lines(data + ahead, (size_t)bytes);
                 unpack(data, &o);
                 UNROLL
                 for (int t = 0; t < count; t++)
-                    super_dot(&o, shape, rows[t] + from + (size_t)g * PANEL_OCTET_BYTES,
-                              totals + at + t, pairs + at + t);
+                    super_dot(&o, shape, rows[t] + from + (size_t)g * PANEL_OCTET_BYTES, &totals[t],
+                              &mins[t]);
+                sum = super_sum(totals, mins, shape, data, scales[g], count, sum);
             }
-        }
-        for (int32_t g = 0; g < n; g++) {
-            vf factor, minimum;
-            super_factors(l, shape, (size_t)(first + g) * (size_t)bytes, &factor, &minimum);
-            UNROLL
-            for (int t = 0; t < count; t++) {
-                const size_t at = (size_t)(g * count + t);
-                const vi mins = shape & OCTET_MIN ? super_pairs(pairs + at, row) : vi_zero();
-                sum[t] = super_add(super_totals(totals + at, row), mins, factor, minimum, shape,
-                                   rows[t] + from + (size_t)g * PANEL_OCTET_BYTES, sum[t]);
-            }
+            sums[r] = sum;
         }
     }
-    UNROLL
-    for (int t = 0; t < count; t++)
-        vf_store(acc + t * LANES, sum[t]);
-}
-
-/* The sums of the numbers of a and of b in the first two lanes. */
-static inline __m128i super_two_sums(__m128i a, __m128i b)
-{
-    const __m128i v = _mm_add_epi32(_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b));
-    return _mm_add_epi32(v, _mm_shuffle_epi32(v, 0x4e));
-}
-
-/* The sum of four numbers in the first lane. */
-static inline __m128i super_sum4(__m128i v)
-{
-    v = _mm_add_epi32(v, _mm_shuffle_epi32(v, 0x4e));
-    return _mm_add_epi32(v, _mm_shuffle_epi32(v, 0xb1));
-}
-
-/* Eight rows of weights times one row of activations: nothing is stored between loads of weights,
- * for the processor's own fetching follows them then. That is faster in a large matrix; experts are
- * short runs, which the processor has to find anew each time, and super_lines() computes less. */
-static inline __attribute__((always_inline)) void super_line(const struct lanes *l,
-                                                             super_unpack_octet unpack, int shape,
-                                                             int32_t bytes, const uint8_t *x,
-                                                             float *acc)
-{
-    const size_t end = (size_t)(l->blocks / 8) * PANEL_OCTET_BYTES;
     for (int r = 0; r < 8; r++) {
-        const uint8_t *data = l->data[r];
-        __m128 sum = _mm_setzero_ps();
-        for (size_t at = 0; at < end; at += PANEL_OCTET_BYTES, data += bytes) {
-            struct super_octet o;
-            vi total;
-            __m128i mins = _mm_setzero_si128();
-            unpack(data, &o);
-            super_dot(&o, shape, x + at, &total, &mins);
-            const __m128i four =
-                _mm_add_epi32(_mm256_castsi256_si128(total), _mm256_extracti128_si256(total, 1));
-            const __m128 scale = _mm_broadcast_ss(
-                             (const float *)(const void *)(x + at + PANEL_OCTET_SCALE)),
-                         d = _mm_cvtph_ps(_mm_loadu_si32(data + (shape & OCTET_MIN ? 0 : 206)));
-            const __m128 factor = _mm_mul_ps(d, scale);
-            if (shape & OCTET_MIN) {
-                const __m128 v = _mm_cvtepi32_ps(super_two_sums(four, mins));
-                sum = _mm_fmadd_ss(v, factor, sum);
-                sum = _mm_fnmadd_ss(_mm_movehdup_ps(v), _mm_movehdup_ps(factor), sum);
-            } else {
-                sum = _mm_fmadd_ss(_mm_cvtepi32_ps(super_sum4(four)), _mm_movehdup_ps(factor), sum);
-            }
-        }
-        _mm_store_ss(acc + r, sum);
+        float lanes[4];
+        _mm_storeu_ps(lanes, sums[r]);
+        UNROLL
+        for (int t = 0; t < count; t++)
+            acc[t * LANES + r] = lanes[t];
     }
 }
 
@@ -344,9 +334,7 @@ static inline __attribute__((always_inline)) void super_line(const struct lanes 
     static __attribute__((noinline)) void super_few_##name(                                        \
         const struct lanes *l, const uint8_t *const *rows, int32_t n, float *acc)                  \
     {                                                                                              \
-        if (n == 1 && l->tile->weight->n_matrix == 1 && l->blocks / 8 <= SUPER_LINE)               \
-            super_line(l, super_octet_##name, shape, bytes, rows[0], acc);                         \
-        else if (n == 1)                                                                           \
+        if (n == 1)                                                                                \
             super_lines(l, super_octet_##name, shape, bytes, rows, 1, acc);                        \
         else if (n == 2)                                                                           \
             super_lines(l, super_octet_##name, shape, bytes, rows, 2, acc);                        \
