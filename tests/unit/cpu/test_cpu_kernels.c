@@ -20,7 +20,7 @@
 #include "engine/cpu/kernels/kernels.h"
 #include "engine/cpu/kernels/kv_layout.h"
 
-#define MAX_COLS 14464
+#define MAX_COLS 16768
 #define MAX_N KERNEL_MAX_TILE_ROWS
 
 static float x[MAX_N][MAX_COLS];
@@ -208,7 +208,7 @@ static void check_company(const struct kernels *k, const struct weight *w, bool 
 
 static void test_a_row_does_not_depend_on_its_company(void **state)
 {
-    static const int widths[] = {1280, 1280, 14336, 512}; /* experts' few rows go other ways; */
+    static const int widths[] = {1280, 1280, 16640, 512}; /* experts' few rows go other ways; */
     for (int f = 0; f < 4 * n_weight_forms; f++) { /* many columns go in parts, for one row */
         struct random_weight r;                    /* does not fit the cache; few go at once */
         const int cols = widths[f % 4] + weight_forms[f / 4].cols_step % 256;
