@@ -4,12 +4,13 @@
  *
  * A few rows of activations take a weight row at once, as bytes where the format has few enough
  * numbers: half the unpacking. More rows take sixteen weight rows (tile_wide.h); at the end of a
- * matrix and in formats without that way they share the unpacking of two weight rows to pairs of
- * int16, eight sums at a time in registers. All ways sum a block exactly and add blocks in the same
- * order, so they give the same bits. */
+ * matrix those of one byte go a few at a time, and others, as in formats without that way, share
+ * the unpacking of two weight rows to pairs of int16, eight sums at a time in registers. All ways
+ * sum a block exactly and add blocks in the same order, so they give the same bits. */
 #pragma once
 #include "engine/cpu/kernels/eight_few.h"
 
+#define OCTET_BEYOND 2 /* rows over OCTET_FEW, at most, that weights are still near for */
 #define OCTET_FEW_PAIRS                                                                            \
     2 /* OCTET_FEW of a format without bytes, whose pairs fill the registers                       \
        */
@@ -232,12 +233,12 @@ static const struct octet_format *octet_format(const struct weight *w)
                          .kind = PANEL_BYTE_OCTETS,
                          .few = octet_q8_0_few,
                          .few_byte = eight_few,
-                         .beyond = 2},
+                         .beyond = OCTET_BEYOND},
         [WEIGHT_Q4_0] = OCTET_BYTE_ENTRY(octet_q4_0, less_8, PLANE, 144),
         [WEIGHT_Q4_1] = OCTET_BYTE_ENTRY(octet_q4_1, min, PLANE, 160),
         [WEIGHT_Q4_K] = OCTET_SUPER_ENTRY(q4_k, k, 144, 0),
         [WEIGHT_Q5_K] = OCTET_SUPER_ENTRY(q5_k, k, 176, 0),
-        [WEIGHT_Q6_K] = OCTET_SUPER_ENTRY(q6_k, q6_k, 210, 2),
+        [WEIGHT_Q6_K] = OCTET_SUPER_ENTRY(q6_k, q6_k, 210, OCTET_BEYOND),
         [WEIGHT_IQ4_NL] = OCTET_ENTRY(octet_iq4_nl, less_127, BYTE, 144),
         [WEIGHT_IQ4_XS] = OCTET_ENTRY(octet_iq4_xs, less_127, BYTE, 136),
         [WEIGHT_MXFP4_BLOCK] = OCTET_BYTE_ENTRY(octet_mxfp4_block, less_12, PLANE, 136),
@@ -383,7 +384,7 @@ static int32_t octet_few_tiles(const struct tile *t, float *acc)
     if (!f || t->n > octet_most(t, f) || count <= 1)
         return 0;
     struct lanes l[WIDE_HALVES];
-    float part[2 * OCTET_FEW * LANES];
+    float part[(OCTET_FEW + OCTET_BEYOND) * LANES];
     wide_init(t, l, part);
     for (int32_t i = 0; i < count; i++, acc += t->n * WIDE_HALVES * LANES)
         for (int h = 0; h < WIDE_HALVES; h++) {

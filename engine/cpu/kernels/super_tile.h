@@ -7,7 +7,7 @@
 #include "engine/cpu/kernels/super_formats.h"
 
 #define SUPER_ROWS 4  /* of activations at a time */
-#define SUPER_NEAR 64 /* super-blocks of activations that stay in the first cache */
+#define SUPER_NEAR 64 /* super-blocks of activations, of all rows, that stay in the first cache */
 
 /* A format's shape is that of its octets: how many products may be added up in 16 bits, and whether
  * it has minima; else 32 is taken off its numbers, by what sums begin with. */
@@ -202,39 +202,6 @@ super_dot(const struct super_octet *o, int shape, const uint8_t *x, vi *total, _
                     _mm256_madd_epi16(_mm256_add_epi16(c, d), o->odd));
 }
 
-static inline __m128i super_halves(vi v)
-{
-    return _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
-}
-
-/* The sums of three or four rows of activations in the lanes; where there is no fourth, the third
- * again. */
-static inline __attribute__((always_inline)) __m128i super_four_totals(const vi *v, int count)
-{
-    const vi last = v[count - 1],
-             ab = vi_add(_mm256_unpacklo_epi32(v[0], v[1]), _mm256_unpackhi_epi32(v[0], v[1])),
-             cd = vi_add(_mm256_unpacklo_epi32(v[2], last), _mm256_unpackhi_epi32(v[2], last));
-    return super_halves(vi_add(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd)));
-}
-
-static inline __m128i super_folded(__m128i a, __m128i b)
-{
-    return _mm_add_epi32(_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b));
-}
-
-static inline __attribute__((always_inline)) __m128i super_four_mins(const __m128i *v, int count)
-{
-    const __m128i ab = super_folded(v[0], v[1]), cd = super_folded(v[2], v[count - 1]);
-    return _mm_add_epi32(_mm_unpacklo_epi64(ab, cd), _mm_unpackhi_epi64(ab, cd));
-}
-
-/* Two sums in the first two lanes. */
-static inline __m128i super_two_sums(__m128i a, __m128i b)
-{
-    const __m128i v = super_folded(a, b);
-    return _mm_add_epi32(v, _mm_shuffle_epi32(v, 0x4e));
-}
-
 typedef void (*super_unpack_octet)(const uint8_t *data, struct super_octet *o);
 
 /* What a super-block of a weight row adds to the sums of `count` rows of activations, which are in
@@ -246,30 +213,28 @@ static inline __attribute__((always_inline)) __m128 super_sum(const vi *totals, 
     const bool min = shape & OCTET_MIN;
     const __m128 head = _mm_cvtph_ps(_mm_loadu_si32(data + (min ? 0 : 206))),
                  both = min ? head : _mm_movehdup_ps(head);
-    if (count > 2) {
-        const __m128 v = _mm_cvtepi32_ps(super_four_totals(totals, count));
+    if (count > 2) { /* where there is no fourth row, the third again, which nobody takes */
+        const vi total[4] = {totals[0], totals[1], totals[2], totals[count - 1]};
+        const __m128 v = _mm_cvtepi32_ps(four_sums_of_eight(total));
         sum = _mm_fmadd_ps(v, _mm_mul_ps(_mm_broadcastss_ps(both), scale), sum);
-        return min ? _mm_fnmadd_ps(_mm_cvtepi32_ps(super_four_mins(mins, count)),
-                                   _mm_mul_ps(_mm_shuffle_ps(both, both, 0x55), scale), sum)
-                   : sum;
+        if (!min)
+            return sum;
+        const __m128i less[4] = {mins[0], mins[1], mins[2], mins[count - 1]};
+        return _mm_fnmadd_ps(_mm_cvtepi32_ps(four_sums_of_four(less)),
+                             _mm_mul_ps(_mm_shuffle_ps(both, both, 0x55), scale), sum);
     }
     if (count == 2) {
-        const vi ab = vi_add(_mm256_unpacklo_epi32(totals[0], totals[1]),
-                             _mm256_unpackhi_epi32(totals[0], totals[1]));
-        const __m128i four = super_halves(ab);
+        const __m128i four = add_halves(add_dwords(totals[0], totals[1]));
         if (!min)
-            return _mm_fmadd_ps(_mm_cvtepi32_ps(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e))),
+            return _mm_fmadd_ps(_mm_cvtepi32_ps(add_qwords4(four, four)),
                                 _mm_mul_ps(_mm_broadcastss_ps(both), scale), sum);
-        const __m128i less = super_folded(mins[0], mins[1]);
-        const __m128 v = _mm_cvtepi32_ps(_mm_add_epi32(_mm_unpacklo_epi64(four, less),
-                                                       _mm_unpackhi_epi64(four, less))),
+        const __m128 v = _mm_cvtepi32_ps(add_qwords4(four, add_dwords4(mins[0], mins[1]))),
                      factor = _mm_mul_ps(_mm_unpacklo_ps(both, both), scale);
         sum = _mm_fmadd_ps(v, factor, sum);
         return _mm_fnmadd_ps(_mm_movehl_ps(v, v), _mm_movehl_ps(factor, factor), sum);
     }
-    const __m128i four = super_halves(totals[0]);
-    const __m128 v = _mm_cvtepi32_ps(super_two_sums(four, min ? mins[0] : four)),
-                 factor = _mm_mul_ps(both, scale);
+    const __m128i four = add_halves(totals[0]), two = add_dwords4(four, min ? mins[0] : four);
+    const __m128 v = _mm_cvtepi32_ps(add_qwords4(two, two)), factor = _mm_mul_ps(both, scale);
     sum = _mm_fmadd_ss(v, factor, sum);
     return min ? _mm_fnmadd_ss(_mm_movehdup_ps(v), _mm_movehdup_ps(factor), sum) : sum;
 }

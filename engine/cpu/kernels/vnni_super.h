@@ -159,25 +159,6 @@ static void vnni_super_wide(struct lanes l[WIDE_HALVES], vnni_super_unpack unpac
                           _mm512_add_ps(_mm512_load_ps(sums[t][2]), _mm512_load_ps(sums[t][3]))));
 }
 
-/* Lane t: the sum of v[t]'s lanes. */
-static inline __attribute__((always_inline)) __m128i vnni_sums_of_four(const __m128i v[4])
-{
-    const __m128i ab =
-                      _mm_add_epi32(_mm_unpacklo_epi32(v[0], v[1]), _mm_unpackhi_epi32(v[0], v[1])),
-                  cd =
-                      _mm_add_epi32(_mm_unpacklo_epi32(v[2], v[3]), _mm_unpackhi_epi32(v[2], v[3]));
-    return _mm_add_epi32(_mm_unpacklo_epi64(ab, cd), _mm_unpackhi_epi64(ab, cd));
-}
-
-/* The same of eight lanes each. */
-static inline __attribute__((always_inline)) __m128i vnni_sums_of_eights(const vi v[4])
-{
-    const vi ab = vi_add(_mm256_unpacklo_epi32(v[0], v[1]), _mm256_unpackhi_epi32(v[0], v[1])),
-             cd = vi_add(_mm256_unpacklo_epi32(v[2], v[3]), _mm256_unpackhi_epi32(v[2], v[3])),
-             all = vi_add(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
-    return _mm_add_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
-}
-
 struct vnni_super_octet { /* 256 columns of one weight row */
     struct octet codes;   /* as PANEL_K_OCTETS has them */
     vi even, odd;         /* int32: the lanes' scales */
@@ -295,9 +276,9 @@ vnni_super_four(const uint8_t *data, int32_t n, enum weight_type type, int32_t b
         const __m128 scale =
             _mm_loadu_ps((const float *)(const void *)(rows[t] + at + PANEL_SUPER_SCALES));
         if (min)
-            sum[t] = _mm_fmadd_ps(_mm_cvtepi32_ps(vnni_sums_of_four(mins[t])),
+            sum[t] = _mm_fmadd_ps(_mm_cvtepi32_ps(four_sums_of_four(mins[t])),
                                   _mm_mul_ps(minimum, scale), sum[t]);
-        sum[t] = _mm_fmadd_ps(_mm_cvtepi32_ps(vnni_sums_of_eights(total[t])),
+        sum[t] = _mm_fmadd_ps(_mm_cvtepi32_ps(four_sums_of_eight(total[t])),
                               _mm_mul_ps(factor, scale), sum[t]);
     }
 }
