@@ -61,6 +61,8 @@ struct weight {
     size_t scale_row_bytes, scale_matrix_bytes; /* strides in scales and biases */
     const struct weight_planes *table; /* [n_matrix] where each matrix lies elsewhere (one tensor
                                           per expert); else NULL; owned by the model */
+    bool interleaved; /* rows lie sixteen side by side (engine/cpu/interleave/interleave.h), which
+                         nothing but the kernels that ask for it reads: no row has an address */
     const char *name; /* the tensor's name in the file, for messages; owned by the model */
 };
 

@@ -100,6 +100,9 @@ struct kernels {
     /* The same for activations of one byte; NULL, or 0 for a weight: as above. All of them. */
     unsigned (*byte_kinds)(const struct weight *w);
     unsigned all_byte_kinds;
+    /* Whether `tile` reads this weight interleaved too, with activations of one byte; NULL: none.
+     */
+    bool (*reads_interleaved)(const struct weight *w);
     /* Writes row `row` of a panel, all forms in p->kinds, from x [cols]. */
     void (*pack)(struct panel *p, int32_t row, const float *x);
     /* acc [1 + more, n, lanes] (64-byte aligned) = rows of the weight times rows of the panel. */
