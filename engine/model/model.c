@@ -2,9 +2,12 @@
  * of values, the counts. Everything that the plan points into belongs to the model. */
 #include "engine/model/model.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "engine/base/arena.h"
 #include "engine/base/hash.h"
@@ -232,4 +235,24 @@ bool model_mapping(const struct model *m, int i, const void **start, size_t *len
 const char *model_file(const struct model *m, int i)
 {
     return i >= 0 && i < m->source.n_maps ? m->source.paths[i] : NULL;
+}
+
+void model_drop(const struct model *m, const void *from, size_t bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
+                    first = ((uintptr_t)from + page - 1) & ~(page - 1),
+                    end = ((uintptr_t)from + bytes) & ~(page - 1);
+    const void *start;
+    size_t len;
+    for (int i = 0; first < end && model_mapping(m, i, &start, &len); i++) {
+        const uintptr_t at = (uintptr_t)start;
+        if (first < at || end > at + len)
+            continue;
+        madvise((void *)first, end - first, MADV_DONTNEED);
+        const int fd = open(model_file(m, i), O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+            continue;
+        posix_fadvise(fd, (off_t)(first - at), (off_t)(end - first), POSIX_FADV_DONTNEED);
+        close(fd);
+    }
 }

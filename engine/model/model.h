@@ -43,8 +43,9 @@ struct model_stats {       /* counted from the tensor table */
     int32_t n_files, n_tensors, n_unused_tensors;
     uint64_t kv_bytes_per_token; /* at 2 bytes a value */
     uint64_t state_bytes;        /* recurrent state of one sequence, f32 */
-    uint64_t copied_bytes; /* of weight_bytes: not mapped but laid out anew in memory (gpt-oss's
-                              transposed bf16 experts); 0 for every other layout */
+    uint64_t copied_bytes; /* of weight_bytes: not mapped but laid out anew in memory as the files
+                              are opened (gpt-oss's transposed bf16 experts); 0 for every other
+                              layout */
 };
 const struct model_stats *model_stats(const struct model *m);
 /* Names of tensors and files that were skipped, for `sluice info` and the log; NULL after the last.
@@ -54,3 +55,6 @@ const char *model_unused(const struct model *m, int i);
 bool model_mapping(const struct model *m, int i, const void **start, size_t *len);
 /* Path of the file that mapping i shows, as it was opened; NULL after the last. */
 const char *model_file(const struct model *m, int i);
+/* These bytes are not read any more: the whole pages that they fill are given back. Those that lie
+ * in no mapping stay. */
+void model_drop(const struct model *m, const void *from, size_t bytes);
