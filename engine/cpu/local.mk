@@ -3,7 +3,7 @@
 noinst_LIBRARIES += libsluice-cpu.a
 libsluice_cpu_a_SOURCES = \
 	%D%/attention.c %D%/cpu_backend.c %D%/measure/bandwidth.c %D%/measure/bandwidth.h %D%/kernels/block.c %D%/kernels/block.h \
-	%D%/delta_net.c %D%/kernels/delta_simd.h %D%/expert_lists.c %D%/expert_lists.h %D%/expert_rows.c %D%/kernels/features.c %D%/ffn.c %D%/ffn.h %D%/ffn_groups.c %D%/ffn_groups.h %D%/ffn_stream.c %D%/ffn_stream.h %D%/head.c %D%/head.h %D%/interleave/interleave.c %D%/interleave/interleave.h %D%/joint.c %D%/joint.h %D%/context.c %D%/context.h %D%/kernels/kernels.h \
+	%D%/delta_net.c %D%/kernels/delta_simd.h %D%/expert_lists.c %D%/expert_lists.h %D%/expert_rows.c %D%/kernels/features.c %D%/ffn.c %D%/ffn.h %D%/ffn_groups.c %D%/ffn_groups.h %D%/ffn_stream.c %D%/ffn_stream.h %D%/head.c %D%/head.h %D%/interleave/interleave.c %D%/interleave/interleave.h %D%/interleave/interleaved_weights.c %D%/interleave/interleaved_weights.h %D%/joint.c %D%/joint.h %D%/context.c %D%/context.h %D%/kernels/kernels.h \
 	%D%/kernels/kernels_generic.c %D%/kernels/kv_layout.h %D%/kernels/kv_pack.c %D%/kernels/kv_pack.h %D%/layout.c %D%/layout.h %D%/matmul.c \
 	%D%/matmul.h %D%/mixer.h %D%/open.h %D%/kernels/panel.c %D%/kernels/panel.h %D%/placer.h \
 	%D%/residual_norm.c %D%/residual_norm.h %D%/rope.c %D%/rope.h %D%/router.c %D%/router.h %D%/measure/speed.c %D%/measure/speed.h %D%/step.c %D%/step.h %D%/cpu_content.c %D%/cpu_content.h \

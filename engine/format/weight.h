@@ -1,6 +1,6 @@
 /* A weight matrix as it lies in the mapped file, still packed. One view serves every format:
  * kernels get pointers, strides and a type; nothing is expanded, and copied only where
- * model_stats.copied_bytes says so.
+ * model_stats.copied_bytes says so, or where `interleaved` does.
  *
  * y = W x with W [rows, cols]; a stack of experts is [n_matrix, rows, cols]. Kernels take the
  * address of a matrix from weight_planes() and step by row_bytes and scale_row_bytes: neither
