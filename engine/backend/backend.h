@@ -24,6 +24,7 @@
 
 struct backend;
 struct expert_cache;
+struct model;
 struct thread_pool;
 
 /* Bytes of one block in one attention layer: keys and values of BACKEND_BLOCK_TOKENS tokens. A
@@ -239,6 +240,18 @@ struct backend_content {
     bool (*load_state)(struct backend *b, int32_t state, const void *from, struct err *e);
 };
 
+struct interleaved_weights;
+
+/* Weights copied and laid out anew, in as many bytes, as the backend's kernels read them faster. */
+struct backend_interleaving {
+    /* For a backend that is to be opened with the plan below and these parameters; it is closed
+     * before. NULL: they read weights as the model has them; or there is no memory for copies,
+     * which is logged. */
+    struct interleaved_weights *(*open)(const struct model *m, const struct backend_params *p);
+    const struct model_plan *(*plan)(const struct interleaved_weights *w);
+    void (*close)(struct interleaved_weights **w); /* accepts NULL inside */
+};
+
 struct backend_ops {
     const char *name;  /* "cpu", "vulkan" */
     bool streams;      /* takes backend_params.experts */
@@ -265,7 +278,8 @@ struct backend_ops {
     /* Copies a recurrent state, or KV blocks whole (pairs from, to). */
     bool (*copy_state)(struct backend *b, int32_t from, int32_t to, struct err *e);
     bool (*copy_blocks)(struct backend *b, const int32_t (*pairs)[2], int32_t n, struct err *e);
-    const struct backend_content *content; /* NULL: it cannot give its content away */
+    const struct backend_content *content;           /* NULL: it cannot give its content away */
+    const struct backend_interleaving *interleaving; /* NULL: it reads no weights so */
     void (*memory)(const struct backend *b, struct backend_memory *m);
     void (*counters)(const struct backend *b, struct backend_counters *c);
     const char *(*device_name)(const struct backend *b);

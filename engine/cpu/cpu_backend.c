@@ -6,6 +6,7 @@
 
 #include "engine/cpu/cpu_content.h"
 #include "engine/cpu/head.h"
+#include "engine/cpu/interleave/interleaved_weights.h"
 #include "engine/cpu/kernels/kv_layout.h"
 #include "engine/cpu/layout.h"
 #include "engine/cpu/mixer.h"
@@ -141,6 +142,11 @@ static void cpu_close(struct backend **bb)
     free(b);
 }
 
+static bool reads_interleaved(const struct kernels *k, const struct backend_params *p)
+{
+    return p->one_byte && !p->exact && k->reads_interleaved;
+}
+
 struct backend *cpu_open_with(const struct model_plan *plan, const struct backend_params *p,
                               const struct kernels *kernels, struct err *e)
 {
@@ -151,6 +157,11 @@ struct backend *cpu_open_with(const struct model_plan *plan, const struct backen
                 "activations of 8 bits need a processor with AVX2: the %s kernels "
                 "compute with 32",
                 kernels->name);
+        return NULL;
+    }
+    const bool interleaved = interleaved_weights_any(plan);
+    if (interleaved && !reads_interleaved(kernels, p)) {
+        err_set(e, ERR_INTERNAL, "cpu: the plan's weights are interleaved for other kernels");
         return NULL;
     }
     struct backend *b = calloc(1, sizeof *b);
@@ -167,9 +178,10 @@ struct backend *cpu_open_with(const struct model_plan *plan, const struct backen
     if (!b->pool || !allocate(b, e))
         cpu_close(&b);
     else
-        snprintf(b->device, sizeof b->device, "cpu, %d thread%s, %s kernels%s", b->n_workers,
+        snprintf(b->device, sizeof b->device, "cpu, %d thread%s, %s kernels%s%s", b->n_workers,
                  b->n_workers == 1 ? "" : "s", kernels->name,
-                 p->one_byte ? ", 8-bit activations" : "");
+                 p->one_byte ? ", 8-bit activations" : "",
+                 interleaved ? ", interleaved weights" : "");
     return b;
 }
 
@@ -202,6 +214,26 @@ static bool copy_blocks(struct backend *b, const int32_t (*pairs)[2], int32_t n,
         }
     }
     return true;
+}
+
+/* Streamed weights stay as they are. */
+static bool interleaves(const struct backend_params *p)
+{
+    return reads_interleaved(kernels_best(), p) && !p->streams && !p->experts;
+}
+
+static struct interleaved_weights *interleave(const struct model *m, const struct backend_params *p)
+{
+    const struct kernels *k = kernels_best();
+    if (!interleaves(p))
+        return NULL;
+    return interleaved_weights_open(
+        &(struct interleaved_weights_params){.plan = model_plan(m),
+                                             .model = m,
+                                             .reads = k->reads_interleaved,
+                                             .kernels = k->name,
+                                             .team = p->team,
+                                             .n_threads = p->n_threads});
 }
 
 /* All of the plan's; with a store its budget in place of the experts. */
@@ -262,7 +294,9 @@ static bool estimate(const struct model_plan *plan, const struct backend_params 
                        .kernels = kernels_best(),
                        .n_workers = thread_pool_size(p->n_threads)};
     size_t results = head_decode_bytes(plan, p->max_sequences);
-    *m = (struct backend_memory){.weights = weight_bytes(plan, p->experts),
+    const uint64_t more =
+        interleaves(p) ? interleaved_weights_more(plan, l.kernels->reads_interleaved) : 0;
+    *m = (struct backend_memory){.weights = weight_bytes(plan, p->experts) + more,
                                  .kv = layout_kv_bytes(&l),
                                  .state = layout_state_values(&l, NULL) * sizeof(float) *
                                           (size_t)p->n_states,
@@ -291,6 +325,12 @@ static const struct backend_probe cpu_probe = {
     .speed = speed_measure,
 };
 
+static const struct backend_interleaving cpu_interleaving = {
+    .open = interleave,
+    .plan = interleaved_weights_plan,
+    .close = interleaved_weights_close,
+};
+
 const struct backend_ops cpu_backend = {
     .name = "cpu",
     .streams = true,
@@ -305,6 +345,7 @@ const struct backend_ops cpu_backend = {
     .copy_state = copy_state,
     .copy_blocks = copy_blocks,
     .content = &cpu_content,
+    .interleaving = &cpu_interleaving,
     .memory = memory,
     .counters = counters,
     .device_name = device_name,

@@ -170,7 +170,6 @@ static struct backend *try_open(struct memory_load *l, const struct backend_para
         p.predict = more->predict;
         p.route_context = more->route_context;
     }
-    const struct model_plan *plan = model_plan(l->model);
     if (l->plan.strategy == STRATEGY_SSD_STREAMING && !l->streaming) {
         const struct memory_plan *at = &l->plan;
         const bool device = at->host_experts > 0;
@@ -185,11 +184,11 @@ static struct backend *try_open(struct memory_load *l, const struct backend_para
         if (!l->streaming)
             return NULL;
     }
-    if (l->streaming) {
+    if (l->streaming)
         p.experts = streaming_cache(l->streaming);
-        plan = streaming_plan(l->streaming);
-    }
-    return l->ops->open(plan, &p, e);
+    if (l->plan.strategy == STRATEGY_CPU_ONLY && l->ops->interleaving && !l->interleaved)
+        l->interleaved = l->ops->interleaving->open(l->model, &p);
+    return l->ops->open(memory_load_running(l), &p, e);
 }
 
 /* Opens the plan. Sizes that were chosen shrink if the device has less memory than it reported;
@@ -243,7 +242,7 @@ bool memory_load_open(struct memory_load *l, const struct backend_params *more, 
     if (!memory_plan_check(&l->plan, &applied, &differs))
         log_error("the plan was not met: %s", differs.text);
     if (l->plan.strategy == STRATEGY_CPU_ONLY)
-        weight_lock_init(&l->lock, model_plan(l->model));
+        weight_lock_init(&l->lock, memory_load_running(l));
     return true;
 }
 
@@ -254,7 +253,9 @@ struct expert_cache *memory_load_experts(const struct memory_load *l)
 
 const struct model_plan *memory_load_running(const struct memory_load *l)
 {
-    return l->streaming ? streaming_plan(l->streaming) : model_plan(l->model);
+    return l->streaming     ? streaming_plan(l->streaming)
+           : l->interleaved ? l->ops->interleaving->plan(l->interleaved)
+                            : model_plan(l->model);
 }
 
 uint64_t memory_load_locked(const struct memory_load *l)
@@ -269,5 +270,7 @@ void memory_load_close(struct memory_load *l)
     drop_kept(l);
     streaming_close(&l->streaming);
     weight_lock_fini(&l->lock);
+    if (l->interleaved)
+        l->ops->interleaving->close(&l->interleaved);
     *l = (struct memory_load){0};
 }

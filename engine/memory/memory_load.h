@@ -32,7 +32,9 @@ struct memory_load {
     const struct backend_ops *ops;
     struct backend *opened;
     struct streaming *streaming; /* ssd_streaming; else NULL */
-    struct weight_lock lock;     /* cpu_only; else empty */
+    /* cpu_only, where the backend's kernels read weights that are laid out anew; else NULL */
+    struct interleaved_weights *interleaved;
+    struct weight_lock lock; /* cpu_only; else empty */
 };
 
 /* Plans without allocating anything. *l must not move afterwards. */
@@ -45,7 +47,8 @@ void memory_load_measure(struct memory_load *l, const char *cache_dir);
 /* more: parameters that the plan does not decide (team; taps; cache_dir, where the use history of
  * experts is also kept; dump; route), or NULL. */
 bool memory_load_open(struct memory_load *l, const struct backend_params *more, struct err *e);
-/* The plan that it is open with: the model's, or with experts that are streamed. */
+/* The plan that it is open with: the model's, or with experts that are streamed, or with weights
+ * that are interleaved. */
 const struct model_plan *memory_load_running(const struct memory_load *l);
 /* The cache of experts of an open ssd_streaming plan, else NULL. */
 struct expert_cache *memory_load_experts(const struct memory_load *l);

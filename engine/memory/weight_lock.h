@@ -1,8 +1,8 @@
-/* Locks weights that are used in place, in the mapped files (cpu_only): locked pages are neither
- * dropped nor swapped when memory runs short, so the plan stays true. Locking also reads them from
- * disk.
+/* Locks weights that are used where they are, in the mapped files or in copies (cpu_only): locked
+ * pages are neither dropped nor swapped when memory runs short, so the plan stays true. Locking
+ * also reads those of files from disk.
  *
- * What the system does not allow to be locked (RLIMIT_MEMLOCK) stays in the page cache; `locked`
+ * What the system does not allow to be locked (RLIMIT_MEMLOCK) stays as other pages do; `locked`
  * says how much was locked. One thread; the model outlives it. */
 #pragma once
 #include <stddef.h>

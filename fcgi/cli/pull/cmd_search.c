@@ -123,9 +123,12 @@ static void take_status(struct hub_plan *like, const char *path)
     static struct status_page page; /* some 25 KiB */
     if (!path || !status_read(path, &page, NULL) || page.state != ENGINE_READY)
         return;
-    /* What a streaming model locks is a copy, which is anonymous already. */
-    like->ram_returned = page.anonymous_bytes +
-                         (strcmp(page.strategy, "ssd_streaming") ? page.locked_weight_bytes : 0);
+    /* What a streaming model locks is a copy, which is anonymous already, as interleaved weights
+     * are. */
+    const uint64_t of_files =
+        page.locked_weight_bytes < page.mapped_bytes ? page.locked_weight_bytes : page.mapped_bytes;
+    like->ram_returned =
+        page.anonymous_bytes + (strcmp(page.strategy, "ssd_streaming") ? of_files : 0);
     like->gpu_returned = page.device_bytes + page.draft_device_bytes;
 }
 
