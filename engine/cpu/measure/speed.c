@@ -7,6 +7,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/thread_pool.h"
+#include "engine/cpu/interleave/interleave.h"
 #include "engine/cpu/kernels/kernels.h"
 
 #define PROBE_BYTES ((size_t)128 << 20)
@@ -79,6 +80,7 @@ struct probe {
     struct weight weight; /* n_matrix copies in memory */
     struct panel panel;
     bool one_byte;               /* activations have one */
+    bool interleaves;            /* weights that kernels read so lie sixteen rows side by side */
     bool single;                 /* one thread: what a busy machine makes of it, see tempo.h */
     int32_t n_threads, matrix;   /* matrix: where the next pass begins */
     int32_t n_passed;            /* matrices of one run */
@@ -135,6 +137,8 @@ static double time_format(struct probe *p, struct thread_pool *pool, const struc
     if (like->rows > 16384)
         p->weight.rows = 16384; /* of a head: enough */
     place(&p->weight, memory, bytes);
+    p->weight.interleaved =
+        p->interleaves && interleave_fits(&p->weight) && p->kernels->reads_interleaved(&p->weight);
     const unsigned kinds = kernels_panel_kinds(p->kernels, &p->weight, false, p->one_byte);
     void *panel = aligned_alloc(64, round_up(panel_bytes(1, p->weight.cols, kinds)));
     float *x = calloc((size_t)p->weight.cols + PANEL_BLOCK, sizeof *x);
@@ -252,6 +256,8 @@ bool speed_measure(const struct model_plan *plan, const struct backend_params *p
         memset(memory, 0x3c, room); /* small finite values in every format */
         p->kernels = kernels_best();
         p->one_byte = params->one_byte;
+        p->interleaves =
+            params->one_byte && !params->exact && !params->streams && p->kernels->reads_interleaved;
         struct found best = time_all(p, pool, &dense, &experts, memory, room, plan->n_layer);
         p->single = true;
         struct found one = thread_pool_threads(pool) > 1
