@@ -2,7 +2,7 @@
 ENGINE_TESTS = %D%/test_frame %D%/test_client_kept %D%/test_status %D%/test_sampler %D%/test_sampler_rules %D%/test_stop \
 	%D%/test_block_pool %D%/test_prefix_index %D%/test_scheduler %D%/test_scheduler_stops %D%/test_prefix_reuse %D%/test_engine %D%/test_engine_faults %D%/test_inbox \
 	%D%/test_stats %D%/test_prefill_budget %D%/test_stream_jobs %D%/test_slot_turns %D%/test_fair_queue %D%/test_backend_select %D%/test_monitor %D%/test_engine_walls \
-	%D%/test_speculation %D%/test_speculation_models %D%/test_draft_choice %D%/test_draft_worth %D%/test_draft_load %D%/test_lookup %D%/test_recall %D%/test_embedder %D%/test_embeddings \
+	%D%/test_speculation %D%/test_speculation_models %D%/test_draft_choice %D%/test_draft_worth %D%/test_draft_load %D%/test_interleaved_load %D%/test_lookup %D%/test_recall %D%/test_embedder %D%/test_embeddings \
 	%D%/test_next_layer %D%/test_dflash
 check_PROGRAMS += $(ENGINE_TESTS) %D%/engine_refusing
 TESTS += $(ENGINE_TESTS)
@@ -45,6 +45,8 @@ draw_test = %D%/support/draw_test.c %D%/support/draw_test.h
 %C%_test_draft_choice_LDADD = $(SCHED_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_draft_worth_SOURCES = %D%/engine/test_draft_worth.c
 %C%_test_draft_worth_LDADD = $(SCHED_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
+%C%_test_interleaved_load_SOURCES = %D%/engine/test_interleaved_load.c %D%/support/expert_models.c %D%/support/expert_models.h
+%C%_test_interleaved_load_LDADD = $(MEMORY_LIBS) libsluice-backend.a $(VULKAN_BACKEND_LIBS) $(CPU_LIBS) $(EXPERTS_LIBS) $(MODEL_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_draft_load_SOURCES = %D%/engine/test_draft_load.c %D%/support/expert_models.c %D%/support/expert_models.h
 %C%_test_draft_load_LDADD = $(DRAFT_LIBS) $(MEMORY_LIBS) libsluice-backend.a $(VULKAN_BACKEND_LIBS) $(CPU_LIBS) $(EXPERTS_LIBS) $(MODEL_LIBS) $(TEXT_LIBS) $(WIRE_LIBS) $(BASE_LIBS) $(CMOCKA_LIBS) -lm
 %C%_test_embedder_SOURCES = %D%/engine/test_embedder.c
