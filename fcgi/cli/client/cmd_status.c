@@ -67,8 +67,11 @@ static void print_people(const struct show *s)
         printf("since     %.0f minutes: %" PRIu64 " answers, %" PRIu64 " tokens written\n",
                (clock_wall_ms() / 1e3 - p->started) / 60, status_jobs_succeeded(p->jobs_done),
                p->completion_tokens);
+        /* Copies are in none of the model's files, but locked. */
+        const uint64_t locked = status_locked_bytes(p);
         printf("memory    %.2f GB, %.2f GB of it weights\n", (double)p->resident_bytes / 1e9,
-               (double)p->resident_weight_bytes / 1e9);
+               (double)(locked > p->resident_weight_bytes ? locked : p->resident_weight_bytes) /
+                   1e9);
     }
     const cJSON *c;
     cJSON_ArrayForEach (c, s->processes)
