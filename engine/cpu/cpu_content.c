@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "engine/cpu/cpu_worker.h"
-#include "engine/cpu/interleave/interleaved_weights.h"
 
 /* Counted up when kernels add in another order than before: what they store is not the same then.
  */
@@ -14,10 +13,9 @@
 
 static void format(const struct backend *b, char *out, size_t size)
 {
-    snprintf(out, size, "cpu %s.%d %s%s%s%s", b->kernels->name, ORDER_OF_SUMS,
+    snprintf(out, size, "cpu %s.%d %s%s%s", b->kernels->name, ORDER_OF_SUMS,
              kv_type_name(b->plan->n_attention ? b->views[0].type : KV_F32),
-             b->params.exact ? " exact" : "", b->params.one_byte ? " one-byte" : "",
-             interleaved_weights_any(b->plan) ? " interleaved" : "");
+             b->params.exact ? " exact" : "", b->params.one_byte ? " one-byte" : "");
 }
 
 static size_t block_bytes(const struct backend *b)

@@ -11,7 +11,7 @@ const struct interleave_form *interleave_form(enum weight_type type)
     static const struct interleave_form forms[WEIGHT__N] = {
         [WEIGHT_Q8_0] = {32, 34, 2, 32, 0, 2},        [WEIGHT_Q4_0] = {32, 18, 2, 16, 0, 2},
         [WEIGHT_MXFP4_BLOCK] = {32, 17, 1, 16, 0, 1}, [WEIGHT_Q4_K] = {256, 144, 0, 144, 0, 0},
-        [WEIGHT_Q5_K] = {256, 176, 0, 176, 0, 0},     [WEIGHT_Q6_K] = {256, 210, 0, 208, 208, 2},
+        [WEIGHT_Q5_K] = {256, 176, 0, 176, 0, 0},
     };
     const struct interleave_form *f = &forms[type];
     return f->bytes ? f : NULL;

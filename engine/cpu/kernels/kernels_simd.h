@@ -8,7 +8,7 @@
 #include "engine/cpu/kernels/tile_rare.h"
 
 #if LANES == 8
-#include "engine/cpu/kernels/octet_tile.h"
+#include "engine/cpu/interleave/interleaved_tile.h"
 #define FAST_KINDS OCTET_KINDS
 #else
 #ifdef __AVX512VNNI__
@@ -221,6 +221,10 @@ static void tile(const struct tile *t, bool exact, float *acc)
     if (!exact)
         done = few_tiles(t, acc);
 #elif LANES == 8
+    if (t->weight->interleaved) {
+        side_tiles(t, acc);
+        return;
+    }
     if (!exact)
         done = octet_few_tiles(t, acc);
 #endif
@@ -257,6 +261,9 @@ const struct kernels KERNELS_JOIN(kernels_, KERNELS) = {
     .panel_kinds = panel_kinds,
     .byte_kinds = BYTE_KINDS,
     .all_byte_kinds = ALL_BYTE_KINDS,
+#if LANES == 8
+    .reads_interleaved = side_reads,
+#endif
     .pack = pack_any,
     .tile = tile,
     .rms_norm = rms_norm,

@@ -30,13 +30,11 @@ static const uint8_t super_twice_high[4][16] = {
     SUPER_DWORDS(128, 3, 128, 3)};
 #undef SUPER_DWORDS
 
-/* Q4_K's and Q5_K's six-bit numbers (see block.c), eight rows in the lanes. */
-static inline void super_k4_scales(const struct lanes *l, int half, size_t at,
-                                   struct super_block *to)
+/* Q4_K's and Q5_K's six-bit numbers (see block.c) from a super-block's first sixteen bytes, eight
+ * rows in the lanes. */
+static inline void super_k4_numbers(const vi v[4], int half, struct super_block *to)
 {
     const vi six = vi_set1(0x3f3f3f3f), four = vi_set1(0x0f0f0f0f), two = vi_set1(0x30303030);
-    vi v[4];
-    load_rows16(l->data, at, v);
     to->factor[half] = vf_from_half_lanes(v[0]);
     to->minimum[half] = vf_sub(vf_zero(), vf_from_half_lanes(vi_shr(v[0], 16)));
     const vi scales[2] = {vi_and(v[1], six),
@@ -62,8 +60,9 @@ static inline __attribute__((always_inline)) void
 super_k4(bool five, const struct lanes *l, int half, int32_t g, struct super_block *to)
 {
     const size_t at = (size_t)g * (five ? 176 : 144), codes = at + (five ? 48 : 16);
-    vi high[8];
-    super_k4_scales(l, half, at, to);
+    vi numbers[4], high[8];
+    load_rows16(l->data, at, numbers);
+    super_k4_numbers(numbers, half, to);
     if (five) {
         load_rows16(l->data, at + 16, high);
         load_rows16(l->data, at + 32, high + 4);
