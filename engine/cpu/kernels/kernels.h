@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "engine/base/err.h"
-#include "engine/cpu/kernels/panel.h"
+#include "engine/cpu/panel/panel.h"
 #include "engine/model/kv_type.h"
 #include "engine/model/plan.h"
 

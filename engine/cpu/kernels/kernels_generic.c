@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/cpu/kernels/block.h"
+#include "engine/cpu/panel/block.h"
 #include "engine/cpu/kernels/kv_layout.h"
 #include "engine/cpu/kernels/kv_pack.h"
 

@@ -8,7 +8,7 @@
 #include "engine/cpu/kernels/tile_rare.h"
 
 #if LANES == 8
-#include "engine/cpu/interleave/interleaved_tile.h"
+#include "engine/cpu/kernels/interleaved_tile.h"
 #define FAST_KINDS OCTET_KINDS
 #else
 #ifdef __AVX512VNNI__

@@ -6,7 +6,7 @@
  *   acc += float(sum) * (weight scale * activation scale) [+ minimum * activation sum]
  * block after block: a row's result has one order of additions, whatever else is in the step. */
 #pragma once
-#include "engine/cpu/kernels/block.h"
+#include "engine/cpu/panel/block.h"
 #include "engine/cpu/kernels/kernels.h"
 
 #define SEGMENT_BLOCKS 64 /* blocks whose scales are prepared together: 4 KiB of them per plane */

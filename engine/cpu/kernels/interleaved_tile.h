@@ -2,7 +2,7 @@
  * columns of sixteen weight rows at a time, four by four; more go the way of other weights, but for
  * the unpacking. Both give the bits that the weights would give as they lay in the file. */
 #pragma once
-#include "engine/cpu/interleave/interleaved_blocks.h"
+#include "engine/cpu/kernels/interleaved_blocks.h"
 
 #define SIDE_FEW 8 /* rows, at most, that unpack anew for each four */
 

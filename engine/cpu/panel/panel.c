@@ -1,5 +1,5 @@
 /* Sizes and offsets of the forms of a panel. */
-#include "engine/cpu/kernels/panel.h"
+#include "engine/cpu/panel/panel.h"
 
 /* More rows are an odd number apart from block to block: with a power of two, all blocks of a row
  * would come to lie in a few sets of the caches. */

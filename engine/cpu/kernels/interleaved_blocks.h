@@ -1,7 +1,7 @@
 /* Q4_0, MXFP4 and Q8_0 that lie interleaved, with activations of one byte (AVX2): tile_wide.h's
  * sums, with the same bits, without its unpacking. */
 #pragma once
-#include "engine/cpu/interleave/interleaved_super.h"
+#include "engine/cpu/kernels/interleaved_super.h"
 
 enum side_blocks { SIDE_Q4_0, SIDE_MXFP4, SIDE_Q8_0 };
 

@@ -1,5 +1,5 @@
 /* See block.h. Layouts as in engine/format/weight.h; tests hold this against weight_row_f32. */
-#include "engine/cpu/kernels/block.h"
+#include "engine/cpu/panel/block.h"
 
 #include <string.h>
 
