@@ -28,7 +28,8 @@ struct model {
     struct model_stats stats;
     const char **unused;
     int n_unused;
-    struct model *next; /* model_next: only plan and stats are its own; NULL: none */
+    struct model *next;        /* model_next: only plan and stats are its own; NULL: none */
+    const struct model *owner; /* of a next one: whose files they are; NULL: its own */
     struct err next_why;
 };
 
@@ -95,6 +96,7 @@ static bool build_next(struct model *m, const struct family *family, const struc
     if (next_layer_build(family, &m->source.config, b, &m->plan, &m->next->plan, &m->next_why) &&
         plan_check_values(&m->next->plan, &m->next_why)) {
         count_next(&m->next->stats, &m->next->plan);
+        m->next->owner = m;
     } else {
         for (int32_t i = 0; i < n; i++)
             m->source.tensors.at[i].used = used[i];
@@ -242,14 +244,15 @@ void model_drop(const struct model *m, const void *from, size_t bytes)
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
                     first = ((uintptr_t)from + page - 1) & ~(page - 1),
                     end = ((uintptr_t)from + bytes) & ~(page - 1);
+    const struct model *owner = m->owner ? m->owner : m;
     const void *start;
     size_t len;
-    for (int i = 0; first < end && model_mapping(m, i, &start, &len); i++) {
+    for (int i = 0; first < end && model_mapping(owner, i, &start, &len); i++) {
         const uintptr_t at = (uintptr_t)start;
         if (first < at || end > at + len)
             continue;
         madvise((void *)first, end - first, MADV_DONTNEED);
-        const int fd = open(model_file(m, i), O_RDONLY | O_CLOEXEC);
+        const int fd = open(model_file(owner, i), O_RDONLY | O_CLOEXEC);
         if (fd < 0)
             continue;
         posix_fadvise(fd, (off_t)(first - at), (off_t)(end - first), POSIX_FADV_DONTNEED);
