@@ -8,8 +8,7 @@
  * Strategies:
  *   full_gpu       everything in the device's memory
  *   hybrid         dense weights and KV on the device, experts in RAM, some in device slots as well
- *   cpu_only       everything in RAM, weights as mapped pages of the file, or as interleaved
- * copies of the same size
+ *   cpu_only       everything in RAM, weights as mapped pages of the file or interleaved copies
  *   ssd_streaming  dense weights and KV on the device or in RAM, a byte-budgeted cache of experts
  * in RAM, with a device some in slots there as well; other experts stay on the disk A strategy is
  * planned only where the backend says that it can do it. */

@@ -170,8 +170,8 @@ void weight_lock_init(struct weight_lock *l, const struct model_plan *plan)
     for (size_t i = 0; i < l->n && !error; i++)
         error = lock_range(l, &l->ranges[i]);
     if (error)
-        log_warn("weights are not all locked, the kernel may drop the others when memory is short: "
-                 "locked=%" PRIu64 " of=%" PRIu64
+        log_warn("weights are not all locked, the kernel may drop or swap others when memory is "
+                 "short: locked=%" PRIu64 " of=%" PRIu64
                  ": %s; a higher limit of locked memory (ulimit -l, LimitMEMLOCK) mends it",
                  l->locked, l->bytes, strerror(error));
     else
