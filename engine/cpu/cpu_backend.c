@@ -217,15 +217,10 @@ static bool copy_blocks(struct backend *b, const int32_t (*pairs)[2], int32_t n,
 }
 
 /* Streamed weights stay as they are. */
-static bool interleaves(const struct backend_params *p)
-{
-    return reads_interleaved(kernels_best(), p) && !p->streams && !p->experts;
-}
-
 static struct interleaved_weights *interleave(const struct model *m, const struct backend_params *p)
 {
     const struct kernels *k = kernels_best();
-    if (!interleaves(p))
+    if (!reads_interleaved(k, p) || p->streams || p->experts)
         return NULL;
     return interleaved_weights_open(
         &(struct interleaved_weights_params){.plan = model_plan(m),
@@ -294,9 +289,7 @@ static bool estimate(const struct model_plan *plan, const struct backend_params 
                        .kernels = kernels_best(),
                        .n_workers = thread_pool_size(p->n_threads)};
     size_t results = head_decode_bytes(plan, p->max_sequences);
-    const uint64_t more =
-        interleaves(p) ? interleaved_weights_more(plan, l.kernels->reads_interleaved) : 0;
-    *m = (struct backend_memory){.weights = weight_bytes(plan, p->experts) + more,
+    *m = (struct backend_memory){.weights = weight_bytes(plan, p->experts),
                                  .kv = layout_kv_bytes(&l),
                                  .state = layout_state_values(&l, NULL) * sizeof(float) *
                                           (size_t)p->n_states,

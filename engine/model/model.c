@@ -2,7 +2,6 @@
  * of values, the counts. Everything that the plan points into belongs to the model. */
 #include "engine/model/model.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -249,13 +248,7 @@ void model_drop(const struct model *m, const void *from, size_t bytes)
     size_t len;
     for (int i = 0; first < end && model_mapping(owner, i, &start, &len); i++) {
         const uintptr_t at = (uintptr_t)start;
-        if (first < at || end > at + len)
-            continue;
-        madvise((void *)first, end - first, MADV_DONTNEED);
-        const int fd = open(model_file(owner, i), O_RDONLY | O_CLOEXEC);
-        if (fd < 0)
-            continue;
-        posix_fadvise(fd, (off_t)(first - at), (off_t)(end - first), POSIX_FADV_DONTNEED);
-        close(fd);
+        if (first >= at && end <= at + len)
+            madvise((void *)first, end - first, MADV_DONTNEED);
     }
 }

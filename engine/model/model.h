@@ -55,6 +55,6 @@ const char *model_unused(const struct model *m, int i);
 bool model_mapping(const struct model *m, int i, const void **start, size_t *len);
 /* Path of the file that mapping i shows, as it was opened; NULL after the last. */
 const char *model_file(const struct model *m, int i);
-/* These bytes are not read any more: the whole pages that they fill are given back. Those that lie
- * in no mapping stay. */
+/* These bytes are not read any more: the whole pages that they fill are this process's no longer,
+ * and the page cache keeps them while memory is free. Those that lie in no mapping stay. */
 void model_drop(const struct model *m, const void *from, size_t bytes);

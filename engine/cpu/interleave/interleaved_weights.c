@@ -78,7 +78,8 @@ static void collect(struct collector *c, struct model_plan *plan)
     add(c, &plan->context.fc);
     for (int32_t i = 0; i < plan->n_layer; i++)
         add_layer(c, &plan->layers[i]);
-    if (!plan->shares_ends) /* else it is as its owner has it */
+    /* A drafter's is as its owner has it; the table of embeddings is read row by row. */
+    if (!plan->shares_ends && plan->head.data != plan->embed.data)
         add(c, &plan->head);
 }
 
@@ -166,8 +167,7 @@ static void copy_all(struct interleaved_weights *i, const struct interleaved_wei
             read_ahead(c->found[k + 1]);
         copy_weight(pool, w, to);
         to += ALIGNED(copy_bytes(w));
-        if (from.data != p->plan->embed.data)
-            drop(p->model, &from);
+        drop(p->model, &from);
     }
     mprotect(i->memory, i->bytes, PROT_READ);
 }
@@ -244,15 +244,6 @@ void interleaved_weights_close(struct interleaved_weights **pi)
 }
 
 /* --- what a plan has --- */
-
-uint64_t interleaved_weights_more(const struct model_plan *plan,
-                                  bool (*reads)(const struct weight *w))
-{
-    const struct weight *head = &plan->head;
-    return !plan->shares_ends && head->data == plan->embed.data && is_wanted(reads, head)
-               ? copy_bytes(head)
-               : 0;
-}
 
 static bool is_plain(void *context, const struct weight *w, bool is_expert, int32_t n_used)
 {

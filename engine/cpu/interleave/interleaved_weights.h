@@ -1,7 +1,7 @@
 /* A plan whose weights are laid out anew: copies, sixteen rows side by side (interleave.h), of all
  * matrices that kernels read so, in one mapping of memory. Other weights stay where they are, among
- * them all that is read row by row: the tables of embeddings, the router, a scorer. One thread;
- * immutable once made. */
+ * them all that is read row by row: the tables of embeddings, tied heads with them, the router, a
+ * scorer. One thread; immutable once made. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,9 +25,5 @@ struct interleaved_weights_params {
 struct interleaved_weights *interleaved_weights_open(const struct interleaved_weights_params *p);
 const struct model_plan *interleaved_weights_plan(const struct interleaved_weights *i);
 void interleaved_weights_close(struct interleaved_weights **i); /* accepts NULL inside */
-/* Bytes that the copies take beside those of the plan's weights: of a head that is the table of
- * embeddings too, which stays as it is. */
-uint64_t interleaved_weights_more(const struct model_plan *plan,
-                                  bool (*reads)(const struct weight *w));
 /* Whether a plan has such weights. */
 bool interleaved_weights_any(const struct model_plan *plan);

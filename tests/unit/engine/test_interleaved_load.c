@@ -109,25 +109,6 @@ static void test_nowhere_else(void **state)
     memory_load_close(&l);
 }
 
-/* A head that is the table of embeddings too is there twice then. */
-static void test_a_tied_head_is_planned(void **state)
-{
-    struct model_plan plan = *model_plan(model);
-    struct backend_params p = {.n_blocks = 1, .max_rows = TOKENS, .max_sequences = 1};
-    struct backend_memory plain, twice, streams;
-    struct err e = {0};
-    plan.embed.type = WEIGHT_Q4_K; /* the file's is none that is interleaved */
-    plan.head = plan.embed;
-    assert_true(cpu_backend.probe->estimate(&plan, &p, &plain, &e));
-    p.one_byte = true;
-    assert_true(cpu_backend.probe->estimate(&plan, &p, &twice, &e));
-    p.streams = true;
-    assert_true(cpu_backend.probe->estimate(&plan, &p, &streams, &e));
-    assert_int_equal(twice.weights - plain.weights,
-                     kernels_best()->reads_interleaved ? weight_matrix_bytes(&plan.embed) : 0);
-    assert_int_equal(streams.weights, plain.weights);
-}
-
 /* Bit for bit: KV that was stored with either is read with the other. */
 static void test_the_same_answers(void **state)
 {
@@ -156,7 +137,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_where_kernels_read_them),
         cmocka_unit_test(test_nowhere_else),
-        cmocka_unit_test(test_a_tied_head_is_planned),
         cmocka_unit_test(test_the_same_answers),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
