@@ -405,9 +405,10 @@ static inline vf sum_lanes(const vf v[8])
     return vf_add(_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31));
 }
 
-/* Bytes fetched ahead of a few rows, with AVX2 of one too: where one core's own fetching reads less
- * than the memory gives (Zen 3), that gains 7 to 34 % of one row's time and 4 to 47 % of two rows';
- * where it keeps up (Zen 4, which has wider vectors to use), it costs one row 3 to 12 %. */
+/* Bytes fetched ahead of a few rows, of one too: where one core's own fetching reads less than the
+ * memory gives, that gains 7 to 34 % of one row's time and 4 to 47 % of two rows' (Zen 3, AVX2), or
+ * a quarter to half of whole steps (Xeon of 2023, AVX512-VNNI); where it keeps up (Zen 4), it costs
+ * one row 3 to 12 % with AVX2, 1 to 3 % with AVX512-VNNI. */
 #define SUPER_AHEAD 6144
 #define OCTET_SIZE 544         /* bytes of an octet of activations that products read, */
 #define OCTET_ONE_SIZE 352     /* and of activations of one byte */

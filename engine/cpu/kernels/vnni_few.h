@@ -14,9 +14,9 @@
 /* Some octets of eight weight rows. */
 struct vnni_part {
     int32_t first, end;
-    bool last, fetch; /* the rows end here; weights are fetched ahead, */
-    size_t ahead;     /* so many bytes */
-    size_t scales;    /* bytes of an octet's scales, where they lie apart */
+    bool last;     /* the rows end here */
+    size_t ahead;  /* bytes from a weight to the one that is fetched meanwhile */
+    size_t scales; /* of an octet, where they lie apart */
 };
 
 /* Eight blocks of Q8_0 times one row of activations, whose bytes lie in order: adding up a block's
@@ -47,8 +47,7 @@ vnni_octets(const struct lanes *l, struct octet_at at, octet_unpack unpack, int 
         rows[0] + panel_octet_columns(l->blocks) + x / PANEL_OCTET_BYTES * PANEL_OCTET_COLUMNS;
     const size_t scales = p->scales;
     for (; x < end; x += PANEL_OCTET_BYTES) {
-        if (p->fetch)
-            fetch_lines(at.data + p->ahead, (size_t)bytes);
+        fetch_lines(at.data + p->ahead, (size_t)bytes);
         if (count == 1 && shape == OCTET_LESS(128)) {
             sum[0] = vnni_dot_columns(at.data, rows[0] + x, columns, sum[0]);
             columns += PANEL_OCTET_COLUMNS;
@@ -86,18 +85,17 @@ vnni_line(const struct lanes *l, octet_unpack unpack, octet_last last, int shape
         out[8 * t] = copied ? last(l, r, rows[t] + end, sum[t]) : sum[t];
 }
 
-/* Whole octets of eight weight rows and one of activations, nothing fetched: where a row is short,
- * what vnni_line() finds out for each takes a tenth of its products' time. */
+/* Whole octets of eight weight rows and one of activations: where a row is short, what vnni_line()
+ * finds out for each takes a tenth of its products' time. */
 static inline __attribute__((always_inline)) void
 vnni_whole(const struct lanes *l, octet_unpack unpack, int shape, int32_t bytes,
            const struct vnni_part *p, const uint8_t *const *rows, vf *out)
 {
-    const struct vnni_part all = {.scales = p->scales};
     const size_t end = (size_t)p->end * PANEL_OCTET_BYTES;
     for (int r = 0; r < 8; r++) {
         vf sum = vf_zero();
         vnni_octets(l, (struct octet_at){l->data[r], l->scales[r], l->biases[r]}, unpack, shape,
-                    bytes, &all, rows, 0, end, 1, &sum);
+                    bytes, p, rows, 0, end, 1, &sum);
         out[r] = sum;
     }
 }
@@ -112,11 +110,8 @@ vnni_lines(const struct lanes *l, octet_unpack unpack, octet_last last, int shap
     const int32_t octets = (l->blocks + 7) / 8,
                   most = (bytes < VNNI_NEAR_BYTES ? 2 : 1) * VNNI_NEAR / count,
                   near = octets > most || octets > VNNI_ROW ? VNNI_NEAR / count : octets;
-    struct vnni_part p = {.fetch = count > 3, /* fewer keep up with the processor */
-                          .ahead = SUPER_AHEAD,
-                          .scales = octet_scales(l->tile->weight)};
+    struct vnni_part p = {.ahead = SUPER_AHEAD, .scales = octet_scales(l->tile->weight)};
     if (near < octets) { /* the processor itself would fetch whole rows */
-        p.fetch = true;
         p.ahead = 8 * l->tile->weight->row_bytes;
     } else if (count == 1 && l->blocks % 8 == 0) {
         p.first = p.end = octets;

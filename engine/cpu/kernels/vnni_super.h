@@ -254,7 +254,7 @@ vnni_super_four(const uint8_t *data, int32_t n, enum weight_type type, int32_t b
     UNROLL
     for (int j = 0; j < SUPER_SUMS; j++) {
         struct vnni_super_octet o;
-        if (j < n && p->fetch)
+        if (j < n)
             fetch_lines(data + j * (size_t)bytes + p->ahead, (size_t)bytes);
         if (j < n)
             vnni_octet(type, data + j * (size_t)bytes, &o);
@@ -317,11 +317,7 @@ vnni_super_lines(const struct lanes *l, enum weight_type type, int32_t bytes,
                   near = octets * count > VNNI_SUPER_NEAR || octets > VNNI_ROW
                              ? VNNI_SUPER_PART / count / SUPER_SUMS * SUPER_SUMS
                              : octets;
-    struct vnni_part p = {.fetch = count > 3, .ahead = SUPER_AHEAD};
-    if (near < octets) {
-        p.fetch = true;
-        p.ahead = 8 * l->tile->weight->row_bytes;
-    }
+    struct vnni_part p = {.ahead = near < octets ? 8 * l->tile->weight->row_bytes : SUPER_AHEAD};
     for (; p.first < octets; p.first = p.end) {
         p.end = octets - p.first <= near ? octets : p.first + near;
         for (int r = 0; r < 8; r++)
