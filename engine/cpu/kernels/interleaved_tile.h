@@ -15,9 +15,7 @@ struct side_format {
     side_super_run few_super[WIDE_ROWS];
     struct wide_format wide; /* or blocks */
     side_octet_run few_octets[WIDE_ROWS];
-    int32_t few;   /* rows, up to which unpacking anew for each four is faster */
-    int bytes;     /* of 256 columns of one weight row */
-    unsigned kind; /* of panel */
+    int32_t few; /* rows, up to which unpacking anew for each four is faster */
 };
 
 #define SIDE_RUN(name, function, form, n, type)                                                    \
@@ -53,33 +51,23 @@ static const struct side_format *side_format(const struct weight *w)
     static const struct side_format formats[WEIGHT__N] = {
         [WEIGHT_Q4_K] = {.super = {side_unpack_q4_k, super_run_q4_k},
                          .few_super = SIDE_RUNS_OF(side_q4_k),
-                         .few = SIDE_FEW,
-                         .bytes = 144,
-                         .kind = PANEL_K_OCTETS},
+                         .few = SIDE_FEW},
         [WEIGHT_Q5_K] = {.super = {side_unpack_q5_k, super_run_q5_k},
                          .few_super = SIDE_RUNS_OF(side_q5_k),
-                         .few = WIDE_ROWS,
-                         .bytes = 176,
-                         .kind = PANEL_K_OCTETS},
+                         .few = WIDE_ROWS},
         [WEIGHT_Q4_0] = {.wide = {side_unpack_q4_0, wide_bytes_less_8, NULL, true},
                          .few_octets = SIDE_RUNS_OF(side_q4_0),
-                         .few = SIDE_FEW,
-                         .bytes = 144,
-                         .kind = PANEL_PLANE_OCTETS},
+                         .few = SIDE_FEW},
         [WEIGHT_MXFP4_BLOCK] = {.wide = {side_unpack_mxfp4, wide_bytes_less_12, NULL, true},
                                 .few_octets = SIDE_RUNS_OF(side_mxfp4),
-                                .few = SIDE_FEW,
-                                .bytes = 136,
-                                .kind = PANEL_PLANE_OCTETS},
+                                .few = SIDE_FEW},
         [WEIGHT_Q8_0] = {.wide = {side_unpack_q8_0, NULL, wide_pairs_plain, false},
                          .few_octets = SIDE_RUNS_OF(side_q8_0),
-                         .few = SIDE_FEW,
-                         .bytes = 272,
-                         .kind = PANEL_BYTE_OCTETS},
+                         .few = SIDE_FEW},
     };
 #undef SIDE_RUNS_OF
     const struct side_format *f = &formats[w->type];
-    return f->bytes ? f : NULL;
+    return f->few ? f : NULL;
 }
 
 static bool side_reads(const struct weight *w)
@@ -88,8 +76,8 @@ static bool side_reads(const struct weight *w)
 }
 
 /* One tile times few rows. */
-static void side_few(const struct side_format *f, const uint8_t *data, int32_t octets,
-                     struct octet_rows *x, float *acc)
+static void side_few(const struct side_format *f, const uint8_t *data, int32_t bytes,
+                     int32_t octets, struct octet_rows *x, float *acc)
 {
     wide_sums sums[SIDE_FEW];
     super_sums *out = (super_sums *)(void *)acc;
@@ -98,7 +86,7 @@ static void side_few(const struct side_format *f, const uint8_t *data, int32_t o
         memset(out, 0, (size_t)x->n * sizeof *out);
     else
         memset(sums, 0, (size_t)x->n * sizeof *sums);
-    for (int32_t g = 0; g < octets; g++, data += INTERLEAVE_ROWS * f->bytes)
+    for (int32_t g = 0; g < octets; g++, data += INTERLEAVE_ROWS * bytes)
         for (int32_t t = 0; t < x->n; t += WIDE_ROWS) {
             const int32_t count = x->n - t < WIDE_ROWS ? x->n - t : WIDE_ROWS;
             if (super)
@@ -131,9 +119,8 @@ static void side_tiles(const struct tile *t, float *acc)
     const struct weight *w = t->weight;
     const struct panel *p = t->panel;
     const struct side_format *f = side_format(w);
-    const uint8_t *octets = f->kind == PANEL_K_OCTETS      ? p->k_octets
-                            : f->kind == PANEL_BYTE_OCTETS ? p->byte_octets
-                                                           : p->plane_octets;
+    const struct octet_format *octet = octet_format(w);
+    const uint8_t *octets = octet_panel(p, octet);
     struct tile one = *t;
     for (int32_t i = 0; i <= t->more; i++, one.row += INTERLEAVE_ROWS, one.more--) {
         struct octet_rows x; /* not cleared: see octet_wide() */
@@ -143,7 +130,7 @@ static void side_tiles(const struct tile *t, float *acc)
                        (size_t)(t->index ? t->index[r] : t->first + r) * panel_octet_row(p->blocks);
         if (t->n <= f->few)
             side_few(f, weight_planes(w, t->matrix).data + (size_t)one.row * w->row_bytes,
-                     p->blocks / 8, &x, acc);
+                     octet->bytes, p->blocks / 8, &x, acc);
         else
             side_many(f, &one, &x, acc);
         acc += t->n * INTERLEAVE_ROWS;
